@@ -1,5 +1,5 @@
-//! Leaves the time of the build in the program: a clock that is before it is wrong. `SOURCE_DATE_EPOCH` sets it where
-//! the same inputs are to give the same bytes.
+//! Stores the time of the build in the program: an earlier clock is wrong. `SOURCE_DATE_EPOCH` sets it, so that the
+//! same inputs give the same bytes.
 
 #![allow(clippy::print_stdout, reason = "cargo reads what a build script says on its standard output")]
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use firesteel_steps::tls::pinned_client_config;
+use firesteel_wire::limits::{LONG_POLL, REPLY_BYTES_MAX};
 use firesteel_wire::{
     AgentReport, HELLO_PATH, Hello, HelloReply, PublicKey, REPORT_PATH, RefusalReply, ReportReply, SIGNATURE_HEADER,
-    Seed,
-    limits::{LONG_POLL, REPLY_BYTES_MAX},
-    signing_input,
+    Seed, signing_input,
 };
 use reqwest::{Client, StatusCode, header::CONTENT_TYPE, redirect};
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -24,7 +23,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Why a call brought no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The appliance understood and said no.
+    /// The appliance understood the request and refused it.
     #[error("the appliance refused: {}", .0.message)]
     Refused(RefusalReply),
     /// No answer, or none of ours: worth another try.

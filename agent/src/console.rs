@@ -1,5 +1,5 @@
-//! Lines for whoever stands before the machine or reads its serial console: what happens and how
-//! far it is. PID 1 made the console this process's standard output.
+//! Lines for a person at the machine or at its serial console: what happens and how far it is. PID 1 made the console
+//! this process's standard output.
 
 use std::{io::Write, time::Duration};
 

@@ -24,12 +24,12 @@ use firesteel_wire::{AgentInstruction, AgentPlan, RefusalReason, limits::STEPS_M
 enum AgentState {
     Idle,
     Working,
-    /// The running plan was told to stop; then the host reboots.
+    /// The appliance asked the running plan to stop; then the host reboots.
     Stopping,
     Leaving {
         exit: Exit,
-        /// A finished plan's last report must arrive, however long it takes; a host that was told
-        /// to go need not be heard.
+        /// Whether the last report must arrive, however long it takes. That of a finished plan must; that of a host
+        /// which was asked to leave need not.
         insistent: bool,
     },
 }
@@ -41,9 +41,9 @@ pub enum AgentAction {
     Start(AgentPlan),
     /// The plan cannot be run; report it as failed with this text, nothing was touched.
     Reject(AgentPlan, String),
-    /// Tell the running step to stop at the next safe point.
+    /// Stops the running step at the next safe point.
     Stop(String),
-    /// Send the last report (`leaving`), then go.
+    /// Sends the last report (`leaving`), then goes.
     SendLastReport(Exit),
     /// Go now.
     Go(Exit),
@@ -85,7 +85,7 @@ impl AgentDecider {
         matches!(self.state, AgentState::Leaving { .. })
     }
 
-    /// A good reply to a report that was sent while `leaving` was said or not.
+    /// Takes a good reply to a report, which may have been the last one (`answered_leaving`).
     pub fn handle_verdict(&mut self, verdict: &AgentInstruction, answered_leaving: bool) -> AgentAction {
         if let AgentState::Leaving { exit, .. } = self.state {
             return if answered_leaving { AgentAction::Go(exit) } else { AgentAction::Nothing };
@@ -123,11 +123,12 @@ impl AgentDecider {
         AgentAction::Start(plan.clone())
     }
 
-    /// The appliance said no. Only `busy` and `held` are worth another try; with [`holds`] nothing is destroyed meanwhile.
+    /// The appliance said no. Only `busy` and `held` are worth another try; with [`holds`] nothing is destroyed
+    /// meanwhile.
     pub fn handle_refusal(&mut self, reason: RefusalReason) -> AgentAction {
         let exit = match reason {
-            // Another machine holds this boot's token. A reboot would fetch a new one and take it from the machine that is
-            // right, and a host that is off cannot be told from an intruder: the appliance settles it.
+            // Another machine holds this boot's token. A reboot would fetch a new one and take it from the machine that
+            // is right, and a host that is off looks like an intruder: the appliance settles it.
             RefusalReason::Busy | RefusalReason::Held | RefusalReason::SecondKey => return AgentAction::Nothing,
             RefusalReason::BadToken
             | RefusalReason::OldAttempt
@@ -192,7 +193,7 @@ pub fn holds(reason: RefusalReason) -> bool {
     }
 }
 
-/// How long a host that was told to go tries to say good-bye.
+/// How long a host that was asked to leave tries to say good-bye.
 pub const FAREWELL_MAX: Duration = Duration::from_secs(60);
 
 fn objection(plan: &AgentPlan, attempt: u64) -> Option<String> {
@@ -228,41 +229,41 @@ mod tests {
         AgentPlan { number, attempt, steps: vec![PlanStep::Inspect] }
     }
 
-    fn told(mind: &mut AgentDecider, number: u32, attempt: u64) -> AgentAction {
+    fn offer(mind: &mut AgentDecider, number: u32, attempt: u64) -> AgentAction {
         mind.handle_verdict(&AgentInstruction::Plan { plan: plan(number, attempt) }, false)
     }
 
     #[test]
     fn a_plan_runs_once_and_the_next_follows_it() {
         let mut mind = AgentDecider::new(3, 0);
-        assert_eq!(told(&mut mind, 1, 3), AgentAction::Start(plan(1, 3)));
-        assert_eq!(told(&mut mind, 1, 3), AgentAction::Nothing);
-        assert_eq!(told(&mut mind, 2, 3), AgentAction::Nothing, "the first one still runs");
+        assert_eq!(offer(&mut mind, 1, 3), AgentAction::Start(plan(1, 3)));
+        assert_eq!(offer(&mut mind, 1, 3), AgentAction::Nothing);
+        assert_eq!(offer(&mut mind, 2, 3), AgentAction::Nothing, "the first one still runs");
         assert_eq!(mind.handle_ending(PlanEnd::Done), AgentAction::Nothing);
-        assert_eq!(told(&mut mind, 1, 3), AgentAction::Nothing);
-        assert_eq!(told(&mut mind, 2, 3), AgentAction::Start(plan(2, 3)));
+        assert_eq!(offer(&mut mind, 1, 3), AgentAction::Nothing);
+        assert_eq!(offer(&mut mind, 2, 3), AgentAction::Start(plan(2, 3)));
     }
 
     #[test]
     fn a_plan_of_another_attempt_is_rejected_once() {
         let mut mind = AgentDecider::new(3, 0);
-        assert!(matches!(told(&mut mind, 1, 2), AgentAction::Reject(_, why) if why.contains("attempt 3")));
-        assert_eq!(told(&mut mind, 1, 2), AgentAction::Nothing);
+        assert!(matches!(offer(&mut mind, 1, 2), AgentAction::Reject(_, why) if why.contains("attempt 3")));
+        assert_eq!(offer(&mut mind, 1, 2), AgentAction::Nothing);
         assert!(mind.is_idle());
     }
 
     #[test]
     fn a_worker_after_a_dead_one_does_not_repeat_its_plan() {
         let mut mind = AgentDecider::new(3, 2);
-        assert_eq!(told(&mut mind, 2, 3), AgentAction::Nothing);
-        assert_eq!(told(&mut mind, 3, 3), AgentAction::Start(plan(3, 3)));
+        assert_eq!(offer(&mut mind, 2, 3), AgentAction::Nothing);
+        assert_eq!(offer(&mut mind, 3, 3), AgentAction::Start(plan(3, 3)));
     }
 
     #[test]
     fn abort_stops_the_plan_then_leaves() {
         let mut mind = AgentDecider::new(1, 0);
         let abort = AgentInstruction::Abort { reason: "released".into() };
-        told(&mut mind, 1, 1);
+        offer(&mut mind, 1, 1);
         assert_eq!(mind.handle_verdict(&abort, false), AgentAction::Stop("released".into()));
         assert_eq!(mind.handle_verdict(&abort, false), AgentAction::Nothing);
         assert_eq!(mind.handle_ending(PlanEnd::Leave(Exit::PowerOff)), AgentAction::SendLastReport(Exit::Reboot));
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn a_finished_plan_waits_for_its_last_answer_for_ever() {
         let mut mind = AgentDecider::new(1, 0);
-        told(&mut mind, 1, 1);
+        offer(&mut mind, 1, 1);
         assert_eq!(mind.handle_ending(PlanEnd::Leave(Exit::Reboot)), AgentAction::SendLastReport(Exit::Reboot));
         assert_eq!(mind.handle_silence(Duration::from_secs(1 << 30)), AgentAction::Nothing);
         assert_eq!(
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(AgentDecider::new(1, 0).handle_refusal(RefusalReason::SecondKey), AgentAction::Nothing);
         assert!(holds(RefusalReason::SecondKey) && holds(RefusalReason::Held) && !holds(RefusalReason::Busy));
         let mut mind = AgentDecider::new(1, 0);
-        told(&mut mind, 1, 1);
+        offer(&mut mind, 1, 1);
         assert!(matches!(mind.handle_refusal(RefusalReason::OldAttempt), AgentAction::Stop(_)));
         assert_eq!(mind.handle_ending(PlanEnd::Failed), AgentAction::SendLastReport(Exit::Reboot));
         assert_eq!(mind.handle_refusal(RefusalReason::OldAttempt), AgentAction::Go(Exit::Reboot));
@@ -316,7 +317,7 @@ mod tests {
             let (mut started, mut running, mut left) = (Vec::new(), false, false);
             for (kind, number, attempt) in inputs {
                 let next = match kind {
-                    0..=2 => told(&mut mind, number, attempt),
+                    0..=2 => offer(&mut mind, number, attempt),
                     3 => mind.handle_verdict(&AgentInstruction::Abort { reason: String::new() }, false),
                     4 => mind.handle_refusal(RefusalReason::OldAttempt),
                     _ if running => {

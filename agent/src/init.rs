@@ -7,28 +7,21 @@
 //!                                         +------------+ at most 3 times, then reboot
 //! ```
 
-use std::{
-    fs,
-    io::{Read, Write},
-    path::Path,
-    process::{Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{fs, thread};
 
 use anyhow::Context;
-use firesteel_os::{
-    self as os,
-    process::{ChildExit, leave, reap},
-};
+use firesteel_os::process::{ChildExit, leave, reap};
+use firesteel_os::{self as os};
 use firesteel_steps::Exit;
 use firesteel_wire::seed::SEED_PATH;
 
-use crate::{
-    console,
-    worker_handover::{Handover, take_seed},
-};
+use crate::console;
+use crate::worker_handover::{Handover, take_seed};
 
 /// What the worker is started with.
 pub const WORKER_ARGUMENT: &str = "worker";
@@ -47,7 +40,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SupervisorAction {
     Leave(Exit),
-    /// Start another one after this pause; it reports these words.
+    /// Starts another one after this pause; it reports these words.
     Restart(Duration, String),
     GiveUp(String),
 }
@@ -63,7 +56,7 @@ pub fn after_worker(ended: &ChildExit, deaths_before: u32, said: &str) -> Superv
             return SupervisorAction::Leave(Exit::PowerOff);
         }
         ChildExit::Exited(status) => format!("the agent's worker ended with status {status}"),
-        // The kernel kills with SIGKILL where memory runs out; nobody else here does.
+        // The kernel kills with SIGKILL where memory runs out; nothing else here does.
         ChildExit::Signalled(signal) if signal == "SIGKILL" => {
             "the agent's worker was killed (SIGKILL); most likely the host ran out of memory".to_owned()
         }

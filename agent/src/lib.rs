@@ -1,12 +1,12 @@
-//! The agent: alone in the ramdisk of a host that the appliance works on.
+//! The agent is alone in the ramdisk of a host that the appliance works on.
 //!
 //! ```text
 //! kernel -> init (PID 1) -> worker -> network -> hello -> reports <-> plans -> steps -> leave
 //!            supervises      the same binary, killed and replaced without harm
 //! ```
 //!
-//! This crate is PID 1 and its worker. What they work with lies in crates below it, so that the lab's programs use that
-//! without PID 1; arrows point down:
+//! This crate is PID 1 and its worker. It works with the crates below it, which the lab's programs use without PID 1.
+//! Arrows point down:
 //!
 //! ```text
 //! agent ─┬─► steps ──────┬─► clean ─┬─► host ─┐
@@ -15,15 +15,15 @@
 //!        └─► netlink, modules, lldp
 //! ```
 //!
-//! Three kinds of code, apart from each other:
+//! Three kinds of code are apart from each other:
 //! - decide, pure: [`decider`], the paths of [`network`], `firesteel_lldp`, `firesteel_drives`, most of
 //!   `firesteel_clean`, and `disk`, `forms` and `filesystem` of [`firesteel_steps`];
 //! - perform: [`firesteel_steps`] on the seam [`firesteel_host::Host`], [`firesteel_linux_host`] behind it,
 //!   [`network`], [`lldp_socket`], [`firesteel_modules`], [`firesteel_os`];
 //! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
-//! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
-//! one appliance whose key the seed pins, and changes only the disk that a plan names.
+//! It runs no shell, calls no tool of the host and executes no program of an image. It knows no kind of the API. It
+//! talks to the one appliance whose key the seed pins, and changes only the disk that a plan names.
 
 pub mod appliance;
 pub mod console;

@@ -1,19 +1,15 @@
 //! Listening to switches, on every NIC, for as long as the ramdisk runs. Nothing waits for it: most
 //! switches speak each 30 s, and the inspection is long over by then.
 //!
-//! A NIC that nobody uses is switched on, without IPv6: what routers say on other networks must not give
-//! the ramdisk addresses and routes. Some NICs (Intel X710, E810) hear LLDP in their own firmware, and show
-//! the kernel nothing of it.
+//! An unused NIC is switched on, without IPv6: what routers say on other networks must not give the ramdisk addresses
+//! and routes. Some NICs (Intel X710, E810) hear LLDP in their own firmware, and show the kernel nothing of it.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, thread};
 
 use firesteel_lldp::{self as lldp, FRAME_BYTES_MAX};
 use firesteel_os as os;
@@ -24,7 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// How soon a NIC is listened to whose driver comes late.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
-/// Frames of one NIC that are read at a time, and the time between: who sends more is not heard more, and
+/// Frames of one NIC that are read at a time, and the time between. A sender of more frames is not read more often, and
 /// costs no more.
 const FRAMES_MAX: usize = 8;
 const PAUSE: Duration = Duration::from_millis(200);
@@ -92,7 +88,7 @@ impl LldpListener {
         }
     }
 
-    /// Waits for frames at most so long, and puts on the board who sent them.
+    /// Waits for frames at most so long, and puts their senders on the board.
     pub fn receive_frames(&mut self, board: &ReportBoard, wait: Duration) {
         if !self.wait(wait) {
             return;
@@ -104,7 +100,7 @@ impl LldpListener {
                 let Ok(bytes) = os::network::receive(&ear.socket, &mut frame) else { break };
                 match lldp::parse(&frame[..bytes]) {
                     Ok(said) => board.record_neighbour(name, &ear.mac, said, os::clock::uptime()),
-                    Err(why) => tracing::debug!("a frame on {name} tells of no switch: {why}"),
+                    Err(why) => tracing::debug!("a frame on {name} describes no switch: {why}"),
                 }
             }
         }

@@ -3,21 +3,17 @@
 //!
 //! What does not fit goes, oldest first; the gap shows in the sequence numbers.
 
-use std::{
-    collections::VecDeque,
-    fmt::Write as _,
-    fs::File,
-    io::{ErrorKind, Read},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use firesteel_os as os;
-use firesteel_wire::{
-    LogLine, LogSource,
-    limits::{LOG_BACKLOG_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX},
-};
+use firesteel_wire::limits::{LOG_BACKLOG_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX};
+use firesteel_wire::{LogLine, LogSource};
 use tracing::{Level, Metadata, field::Field, span};
 
 use crate::console;
@@ -203,8 +199,8 @@ pub fn parse_kernel_line(record: &[u8]) -> Option<KernelLine> {
     Some(KernelLine { severity, uptime: Duration::from_micros(microseconds), text })
 }
 
-/// Follows the kernel's log for ever, from its first line that is younger than `since`. Runs in a
-/// thread of its own; ends when the log cannot be read.
+/// Follows the kernel's log without end, from its first line that is younger than `since`. Runs in a thread of its own;
+/// ends when the log cannot be read.
 pub fn follow_kernel_log(log: &Log, device: &Path, since: Duration) -> std::io::Result<()> {
     let mut kmsg = File::open(device)?;
     let mut record = vec![0; KMSG_RECORD_BYTES_MAX];

@@ -2,10 +2,10 @@
 //! as the agent runs; with a plan in the seed it is that plan: VLANs, bonds, several NICs, fixed addresses.
 //!
 //! A plan counts as done when the appliance's port answers, not when the kernel took it: a switch port may hold traffic
-//! back for 30 s after the link came up (spanning tree), LACP has to find its partner, a tag may be wrong. What is
-//! missing is said on the console while it is waited for. A plan that does not lead to the appliance in its time is
-//! undone, and DHCP on the booting interface is tried, by which the ramdisk itself has come; [`path_selection`]
-//! decides. What way it was goes to the appliance with the hello.
+//! back for 30 s after the link came up (spanning tree), LACP has to find its partner, a tag may be wrong. The console
+//! shows what is missing meanwhile. A plan that does not lead to the appliance in its time is undone. DHCP on the
+//! booting interface is tried then, by which the ramdisk itself has come; [`path_selection`] decides. The hello says
+//! which way it was.
 //!
 //! There is no resolver and no need for one: every URL that the agent gets has an address in it.
 
@@ -13,14 +13,12 @@ mod apply;
 mod lease;
 pub mod path_selection;
 
-use std::{
-    net::{IpAddr, SocketAddr, TcpStream},
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use firesteel_facts::Mac;
 use firesteel_modules as modules;
 use firesteel_os as os;
@@ -34,16 +32,16 @@ const INTERFACE_WAIT: Duration = Duration::from_secs(120);
 /// A switch port may stay shut for 30 s after the link came up (spanning tree), and some drivers
 /// never report a carrier: after this DHCP is tried anyway.
 const CARRIER_WAIT: Duration = Duration::from_secs(30);
-/// Without any DHCP answer for this long the worker starts over, and after three times the host.
+/// How long DHCP may give no answer before the worker starts over, and after three times the host.
 const LEASE_WAIT: Duration = Duration::from_secs(300);
 /// How long a plan has to lead to the appliance: twice spanning tree's 30 s, LACP's slow 30 s, and a DHCP server that
 /// is asked again. Less than the planner waits for the hello.
 const PLAN_WAIT: Duration = Duration::from_secs(120);
-/// The same for DHCP on the interface that has just booted.
+/// How long DHCP on the interface that has just booted has to lead to the appliance.
 const DHCP_WAIT: Duration = Duration::from_secs(90);
 /// One knock at the appliance's door.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
-/// How often a person at the console hears what is waited for.
+/// How often the console shows what is waited for.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const KNOCK_AGAIN: Duration = Duration::from_millis(500);
@@ -61,13 +59,9 @@ pub fn bring_up(roots: &Roots, seed: &Seed) -> anyhow::Result<Option<NetworkPath
     }
     let appliance = door(&seed.appliance)?;
     let mut both = RealNetworkSetup { roots, plan, appliance, boot_mac: &seed.boot_mac };
-    match path_selection::find(&mut both) {
-        Ok(way) => {
-            tracing::info!("the appliance is reached: {}", way.text);
-            Ok(Some(way))
-        }
-        Err(why) => bail!("the appliance is not reached: {why}"),
-    }
+    let way = path_selection::find(&mut both).context("the appliance is not reached")?;
+    tracing::info!("the appliance is reached: {}", way.text);
+    Ok(Some(way))
 }
 
 /// Address and port of an `https://192.0.2.1:8443`.
@@ -80,9 +74,7 @@ fn door(appliance: &str) -> anyhow::Result<SocketAddr> {
 
 /// Brings the booting interface up by DHCP.
 fn by_dhcp(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
-    let interface = find_interface(roots, boot_mac)?;
-    let mac: Mac = boot_mac.parse().context("reading the boot MAC of the seed")?;
-    os::network::set_up(&interface).with_context(|| format!("switching on {interface}"))?;
+    let (interface, mac) = set_up_interface(roots, boot_mac)?;
     wait_for_carrier(roots, &interface);
     let lease = AgentLease::keep(&interface, mac);
     let (asked, mut said) = (Instant::now(), Instant::now());
@@ -92,7 +84,7 @@ fn by_dhcp(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
         }
         if said.elapsed() > SAY_AGAIN {
             said = Instant::now();
-            tracing::info!("waiting for DHCP on {interface}");
+            tracing::info!("no DHCP server has answered on {interface} yet");
         }
         thread::sleep(LOOK_AGAIN);
     }
@@ -108,15 +100,11 @@ struct RealNetworkSetup<'a> {
 }
 
 impl NetworkSetup for RealNetworkSetup<'_> {
-    fn by_plan(&mut self) -> Result<String, String> {
+    fn by_plan(&mut self) -> anyhow::Result<String> {
         let summary = path_selection::summary(self.plan);
         tracing::info!("the network by the host's network data: {summary}");
         let mut applied = AppliedNetwork::new(self.roots, self.plan);
-        let reached = match applied.apply() {
-            Ok(()) => reach(self.appliance, PLAN_WAIT, || applied.obstacle()),
-            Err(error) => Err(format!("{error:#}")),
-        };
-        match reached {
+        match applied.apply().and_then(|()| reach(self.appliance, PLAN_WAIT, || applied.obstacle())) {
             Ok(waited) => Ok(format!("by the network data: {summary}{waited}")),
             Err(error) => {
                 applied.undo();
@@ -125,11 +113,9 @@ impl NetworkSetup for RealNetworkSetup<'_> {
         }
     }
 
-    fn by_dhcp(&mut self) -> Result<String, String> {
-        let interface = find_interface(self.roots, self.boot_mac).map_err(|error| format!("{error:#}"))?;
-        let mac = self.boot_mac.parse().map_err(|_| "the seed's boot MAC is none".to_owned())?;
+    fn by_dhcp(&mut self) -> anyhow::Result<String> {
+        let (interface, mac) = set_up_interface(self.roots, self.boot_mac)?;
         tracing::info!("the network by DHCP on {interface}, which booted");
-        os::network::set_up(&interface).map_err(|error| format!("switching on {interface}: {error}"))?;
         let lease = AgentLease::keep(&interface, mac);
         let obstacle = || {
             if !nics::has_carrier(self.roots, &interface) {
@@ -147,8 +133,9 @@ impl NetworkSetup for RealNetworkSetup<'_> {
     }
 }
 
-/// Knocks until the appliance answers. What was waited for longest, for the record; or what was missing at the end.
-fn reach(appliance: SocketAddr, within: Duration, obstacle: impl Fn() -> Option<String>) -> Result<String, String> {
+/// Knocks until the appliance answers. Returns what was waited for last, for the record; the error is what was missing
+/// at the end.
+fn reach(appliance: SocketAddr, within: Duration, obstacle: impl Fn() -> Option<String>) -> anyhow::Result<String> {
     let began = Instant::now();
     let mut said: Option<(String, Instant)> = None;
     let mut waited = String::new();
@@ -164,15 +151,23 @@ fn reach(appliance: SocketAddr, within: Duration, obstacle: impl Fn() -> Option<
         let text = now.unwrap_or(silent);
         let seconds = began.elapsed().as_secs();
         if began.elapsed() > within {
-            return Err(format!("after {seconds} s: {text}"));
+            bail!("after {seconds} s: {text}");
         }
         waited = format!("; waited {seconds} s: {text}");
         if said.as_ref().is_none_or(|(before, at)| *before != text || at.elapsed() > SAY_AGAIN) {
-            tracing::info!("waiting for the appliance: {text}");
+            tracing::info!("the appliance is not reached yet: {text}");
             said = Some((text, Instant::now()));
         }
         thread::sleep(KNOCK_AGAIN);
     }
+}
+
+/// Switches the booting interface on.
+fn set_up_interface(roots: &Roots, boot_mac: &str) -> anyhow::Result<(String, Mac)> {
+    let interface = find_interface(roots, boot_mac)?;
+    let mac = boot_mac.parse().map_err(|_| anyhow!("the seed's boot MAC is none"))?;
+    os::network::set_up(&interface).with_context(|| format!("switching on {interface}"))?;
+    Ok((interface, mac))
 }
 
 fn find_interface(roots: &Roots, mac: &str) -> anyhow::Result<String> {
@@ -192,7 +187,7 @@ fn find_interface(roots: &Roots, mac: &str) -> anyhow::Result<String> {
         }
         if said.elapsed() > SAY_AGAIN {
             said = Instant::now();
-            tracing::info!("waiting for the network interface {mac}");
+            tracing::info!("no network interface has the address {mac} yet");
             modules::load_for_hardware(Path::new("/"));
         }
         thread::sleep(LOOK_AGAIN);
@@ -203,7 +198,7 @@ fn wait_for_carrier(roots: &Roots, interface: &str) {
     let began = Instant::now();
     while !nics::has_carrier(roots, interface) {
         if began.elapsed() > CARRIER_WAIT {
-            tracing::warn!("{interface} has no link after {} s; trying DHCP anyway", CARRIER_WAIT.as_secs());
+            tracing::warn!("{interface} has no link after {} s; DHCP is tried anyway", CARRIER_WAIT.as_secs());
             return;
         }
         thread::sleep(LOOK_AGAIN);
@@ -229,11 +224,11 @@ mod tests {
     fn an_appliance_that_answers_is_reached_whatever_is_missing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        assert_eq!(reach(address, Duration::ZERO, || Some("a sensor that lies".into())), Ok(String::new()));
+        assert_eq!(reach(address, Duration::ZERO, || Some("a sensor that lies".into())).unwrap(), "");
         drop(listener);
-        let error = reach(address, Duration::ZERO, || Some("no link".into())).unwrap_err();
+        let error = reach(address, Duration::ZERO, || Some("no link".into())).unwrap_err().to_string();
         assert!(error.ends_with(" s: no link"), "{error}");
-        let error = reach(address, Duration::ZERO, || None).unwrap_err();
+        let error = reach(address, Duration::ZERO, || None).unwrap_err().to_string();
         assert!(error.contains("does not answer"), "{error}");
     }
 }

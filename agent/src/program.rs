@@ -11,12 +11,12 @@ const SELF: &str = "/proc/self/exe";
 /// A binary of the ramdisk has some 4 MB.
 const BINARY_BYTES_MAX: u64 = 256 << 20;
 
-/// Said in each hello. Read once: a worker says hello again after each loss of its appliance.
+/// What each hello says of this program. Read once: a worker says hello again after each loss of its appliance.
 pub(crate) fn running_program() -> Program {
     static SHA256: OnceLock<String> = OnceLock::new();
     let sha256 = SHA256.get_or_init(|| {
         sha256_of(Path::new(SELF)).unwrap_or_else(|error| {
-            tracing::warn!("reading {SELF} for its digest: {error}");
+            tracing::warn!("could not read {SELF} for its digest: {error}; the hello goes without it");
             String::new()
         })
     });
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_the_running_binary() {
-        let told = running_program();
+        let program = running_program();
         let running = std::fs::read(SELF).expect("Linux shows it");
-        assert_eq!(told.sha256, hex::encode(digest::digest(&digest::SHA256, &running)));
-        assert!(told.can(Program::ERASE_DISK) && told.can(Program::HAND_OFF_FORMS) && !told.can("fly"));
+        assert_eq!(program.sha256, hex::encode(digest::digest(&digest::SHA256, &running)));
+        assert!(program.can(Program::ERASE_DISK) && program.can(Program::HAND_OFF_FORMS) && !program.can("fly"));
     }
 }

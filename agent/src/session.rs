@@ -2,33 +2,27 @@
 //! beside it. Wires [`decider`](crate::decider) (what next), [`ApplianceClient`] (talk) and
 //! [`steps`](firesteel_steps) (work) together; knows no hardware.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use firesteel_host::Host;
 use firesteel_steps::{Exit, StepContext, board::ReportBoard, gate::Gate, tls::pinned_client_config};
+use firesteel_wire::limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL};
+use firesteel_wire::network::NetworkPath;
 use firesteel_wire::{
     AgentPlan, AgentReport, Hello, HelloReply, LogLine, ReceiptPlace, RefusalReply, ReportReply, Seed, StepReceipt,
-    limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
-    network::NetworkPath,
 };
-use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{
-    appliance::{ApplianceClient, CallError},
-    decider::{AgentAction, AgentDecider, PlanEnd, holds, retry_after},
-    log::Log,
-    plan_run::run_plan,
-    program,
-    worker_handover::Handover,
-};
+use crate::appliance::{ApplianceClient, CallError};
+use crate::decider::{AgentAction, AgentDecider, PlanEnd, holds, retry_after};
+use crate::log::Log;
+use crate::plan_run::run_plan;
+use crate::program;
+use crate::worker_handover::Handover;
 
 /// News go out at once, but not more often than this.
 const REPORT_GAP: Duration = Duration::from_millis(200);
@@ -125,7 +119,7 @@ impl ApplianceSession {
         self
     }
 
-    /// How far the plan is, for whoever watches from this process.
+    /// How far the plan is, for a caller in this process.
     #[must_use]
     pub fn board(&self) -> Arc<ReportBoard> {
         Arc::clone(&self.board)
@@ -216,7 +210,7 @@ impl ApplianceSession {
                         continue;
                     }
                 }
-                Err(error @ CallError::Unreachable(_)) => tracing::warn!("{error}; trying again"),
+                Err(error @ CallError::Unreachable(_)) => tracing::warn!("{error}; the agent tries again"),
             }
             if self.host.uptime().saturating_sub(began) > REPLY_LOST {
                 tracing::error!("the appliance did not answer for {} minutes", REPLY_LOST.as_secs() / 60);
@@ -236,7 +230,7 @@ impl ApplianceSession {
     fn apply_refusal(&self, refusal: &RefusalReply) {
         let mut said = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if *said != refusal.message {
-            // The key tells this machine apart from another one that claims to be the same host.
+            // The key distinguishes this machine from another one that claims to be the same host.
             tracing::error!("the appliance refuses this agent (key {}): {}", self.short_key(), refusal.message);
             said.clone_from(&refusal.message);
         }
@@ -254,7 +248,7 @@ impl ApplianceSession {
         }
     }
 
-    /// After a worker died: what it was doing has failed, in its last words.
+    /// Reports the work of a worker that died as failed, in its last words.
     fn report_death(&self) {
         if self.deaths == 0 {
             return;
@@ -275,7 +269,7 @@ impl ApplianceSession {
                 self.board.plan_rejected(&plan, &why, self.board.unix_ms(self.host.uptime()));
             }
             AgentAction::Stop(reason) => {
-                tracing::warn!("stopping: {reason}");
+                tracing::warn!("the plan stops at the next safe point: {reason}");
                 self.gate.stop(reason);
             }
             AgentAction::SendLastReport(exit) => tracing::info!("{} after the last report", exit.text()),

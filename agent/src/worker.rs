@@ -1,5 +1,5 @@
-//! The worker: the process that does the work. Drivers, network, then the conversation with the
-//! appliance; its exit status tells PID 1 how to leave.
+//! The worker: the process that does the work. Drivers, network, then the conversation with the appliance; its exit
+//! status says how PID 1 leaves.
 
 use std::{fs, path::Path, process::ExitCode, sync::Arc, thread, time::Duration};
 
@@ -10,14 +10,11 @@ use firesteel_os as os;
 use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_sysfs::Roots;
 
-use crate::{
-    init::{STATUS_POWER_OFF, STATUS_REBOOT},
-    lldp_socket,
-    log::{Log, LogSubscriber, follow_kernel_log},
-    network,
-    session::{ApplianceSession, ConversationEnd, first_sequence},
-    worker_handover::Handover,
-};
+use crate::init::{STATUS_POWER_OFF, STATUS_REBOOT};
+use crate::log::{Log, LogSubscriber, follow_kernel_log};
+use crate::session::{ApplianceSession, ConversationEnd, first_sequence};
+use crate::worker_handover::Handover;
+use crate::{lldp_socket, network};
 
 /// Where the board is kept for a later worker: memory, gone with the ramdisk.
 const BOARD_FILE: &str = "/run/firesteel/board.json";
@@ -75,7 +72,7 @@ fn run() -> anyhow::Result<ConversationEnd> {
     let roots = Roots::default();
     let way = network::bring_up(&roots, &handover.seed)?;
     let board = Arc::new(ReportBoard::new(Some(BOARD_FILE.into())));
-    // Not before the way to the appliance is there, which may need NICs that nobody has switched on.
+    // The way to the appliance may need NICs that are still off, so this starts after it.
     lldp_socket::start(roots.clone(), Arc::clone(&board));
     let machine = Arc::new(LinuxHost::new(roots, handover.seed.boot_mac.clone()));
     let session = ApplianceSession::new(machine, &handover, board, log)?.by_way(way);

@@ -2,11 +2,9 @@
 //! earlier worker died, its last words. Secrets go this way alone: no argument, no environment
 //! variable and no file shows them to other processes.
 
-use std::{
-    fs,
-    io::{self, Read},
-    path::Path,
-};
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -74,7 +72,7 @@ impl Handover {
     }
 }
 
-/// Reads the seed and removes its file, so that nobody else on this host sees the token.
+/// Reads the seed and removes its file, so that no other program on this host sees the token.
 pub fn take_seed(path: &Path) -> anyhow::Result<Seed> {
     let bytes = fs::File::open(path).and_then(seed_bytes).with_context(|| {
         format!(

@@ -3,24 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    os::fd::{AsRawFd, OwnedFd},
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use firesteel_agent::lldp_socket::LldpListener;
 use firesteel_os as os;
 use firesteel_steps::board::ReportBoard;
 use firesteel_sysfs::Roots;
 use firesteel_wire::Neighbour;
-use nix::{
-    sched::{CloneFlags, unshare},
-    sys::socket::{MsgFlags, send},
-};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::{MsgFlags, send};
 
 /// Nothing is said for so long before a test believes that nothing will be.
 const PATIENCE: Duration = Duration::from_secs(60);

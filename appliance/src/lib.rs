@@ -1,7 +1,7 @@
 //! The appliance: one process that takes servers from power-on to a running OS.
 //!
-//! This crate wires up: sockets, tasks, certificates, signals and the command line. What is decided
-//! is decided in the crates beside it; `docs/dev/architecture.md` draws the crates.
+//! This crate wires the parts up: sockets, tasks, certificates, signals and the command line. The binary `firesteel`
+//! calls it. It decides nothing of hosts: the crates beside it decide, and `docs/dev/architecture.md` draws them.
 
 pub mod access;
 pub mod audit;
@@ -10,7 +10,6 @@ pub mod cli;
 pub mod http;
 pub mod image_depot;
 pub mod metrics;
-pub mod net;
 pub mod outbound;
 pub mod privacy;
 pub mod serve;

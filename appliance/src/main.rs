@@ -3,8 +3,8 @@
 use clap::Parser as _;
 use firesteel_appliance::cli::{self, FiresteelCli};
 
-/// Objects of 10 kB are read, changed and written by many threads: the C library's allocator takes a third
-/// of the processor time of an update, and gives less memory back.
+/// Many threads read, change and write objects of 10 kB: with the C library's allocator, a third of the processor time
+/// of an update is spent there, and it gives less memory back.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

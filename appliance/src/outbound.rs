@@ -1,8 +1,8 @@
-//! The way out of this process: the dialer for what users name, the web client above it, and threads of their own for
-//! what is said to such addresses.
+//! Outward connections of this process: the dialer for addresses that users name, the web client on top of it, and
+//! threads of their own for this traffic.
 //!
-//! A BMC or an origin of images decides what it sends, and what it sends costs time. That time is taken from these
-//! threads, and never from those that serve DHCP and agents.
+//! A BMC or an origin of images decides what it sends, and what it sends takes time. These threads spend that time, and
+//! never those that serve DHCP and agents.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,13 +12,13 @@ use firesteel_facts::AddressBlock;
 use firesteel_runtime::Tokio;
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads for what users name: two, so that one who takes all of a thread's time does not hold up everybody; more do
-/// not help, as the work is waiting.
+/// Threads for outward connections: with two, a peer that takes all the time of one does not stop the others; more
+/// would not help, since the work is mostly waiting.
 const THREADS: usize = 2;
 /// UDP ports of this process: DHCP and TFTP.
 const DATAGRAM_PORTS: [u16; 2] = [67, 69];
 
-/// What is dialled, and by which proxy, as flags and settings say it.
+/// The rules for dialling: allowed targets and the proxy, from flags and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutwardRules {
     pub allowed: Vec<AddressBlock>,
@@ -29,7 +29,7 @@ impl OutwardRules {
     /// Reads the values of `--allow-target`, `--proxy` and `--no-proxy-for`.
     ///
     /// # Errors
-    /// When a value is not of its form; the text names its flag.
+    /// When a value is malformed; the text names its flag.
     pub fn read(allowed: &[String], proxy: Option<&str>, no_proxy_for: &[String]) -> anyhow::Result<Self> {
         let block = |text: &String| {
             let read: Result<AddressBlock, _> = text.parse();
@@ -38,28 +38,28 @@ impl OutwardRules {
         let proxy = proxy.map(|text| Proxy::parse(text, no_proxy_for)).transpose().context("--proxy")?;
         anyhow::ensure!(
             proxy.is_some() || no_proxy_for.is_empty(),
-            "--no-proxy-for needs --proxy: nothing else is by one"
+            "--no-proxy-for needs --proxy: no other setting names a proxy"
         );
         Ok(Self { allowed: allowed.iter().map(block).collect::<anyhow::Result<_>>()?, proxy })
     }
 
-    /// Dials what may be dialled, and none of these listeners.
+    /// Makes a dialer for allowed addresses, except these listeners.
     #[must_use]
     pub fn dialer(&self, listeners: impl IntoIterator<Item = SocketAddr>) -> Dialer {
         Dialer::new(Targets::allowing(self.allowed.iter().copied()).without_listeners(listeners))
     }
 
-    /// Fetches by that dialer.
+    /// Makes a web client that uses this dialer.
     ///
     /// # Errors
     /// When TLS cannot be prepared.
     pub fn web(&self, dialer: &Dialer) -> anyhow::Result<WebClient> {
-        let web = WebClient::new(dialer.clone()).context("preparing TLS for downloads")?;
+        let web = WebClient::new(dialer.clone()).context("could not prepare TLS for downloads")?;
         Ok(web.through(self.proxy.clone()))
     }
 }
 
-/// The way out of a process that serves. Its threads end with it.
+/// The outward connections of a process that serves. Its threads end with it.
 #[derive(Debug)]
 pub struct OutboundRuntime {
     threads: Option<Runtime>,
@@ -69,7 +69,7 @@ pub struct OutboundRuntime {
 
 impl Drop for OutboundRuntime {
     fn drop(&mut self) {
-        // A runtime that is dropped waits for its threads, which asynchronous code must not.
+        // A runtime that is dropped waits for its threads, which asynchronous code must not do.
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
@@ -82,7 +82,7 @@ impl OutboundRuntime {
     pub fn open(rules: &OutwardRules, listeners: Vec<SocketAddr>) -> anyhow::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         let threads = builder.worker_threads(THREADS).thread_name("outward").enable_all().build();
-        let threads = threads.context("starting threads for BMCs and downloads")?;
+        let threads = threads.context("could not start threads for BMCs and downloads")?;
         let dialer = rules.dialer(listeners);
         let web = rules.web(&dialer)?;
         Ok(Self { threads: Some(threads), dialer, web })
@@ -98,7 +98,7 @@ impl OutboundRuntime {
         &self.web
     }
 
-    /// The process's clock and tasks, with these threads for what goes out.
+    /// The process's clock and tasks, with these threads for outward connections.
     #[must_use]
     pub fn runtime(&self) -> Tokio {
         match &self.threads {
@@ -108,7 +108,7 @@ impl OutboundRuntime {
     }
 }
 
-/// The datagram listeners of a process that serves machines, on all of its addresses.
+/// Returns the datagram listeners of a process that serves machines, on all of its addresses.
 pub fn datagram_listeners() -> impl Iterator<Item = SocketAddr> {
     DATAGRAM_PORTS.into_iter().map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
 }

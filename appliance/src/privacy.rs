@@ -1,23 +1,21 @@
-//! What the process keeps from others on its machine: its memory, and the files that it makes.
+//! Protects the process from others on its machine: its memory, and the files that it makes.
 
 use anyhow::Context as _;
-use nix::sys::{
-    prctl,
-    resource::{Resource, setrlimit},
-    stat::{Mode, umask},
-};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::stat::{Mode, umask};
 
-/// Has a crash leave no copy of the memory, in which keys, tokens and Secrets are; and lets no debugger in but root's.
+/// Switches core dumps off, since the memory holds keys, tokens and Secrets, and keeps all debuggers but root's out.
 ///
 /// # Errors
 /// When the kernel refuses it.
 pub fn keep_memory() -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("could not switch core dumps off (RLIMIT_CORE)")?;
-    // The kernel asks no limit where it pipes the dump to a program (core(5)).
+    // The kernel ignores the limit if it pipes the dump to a program (core(5)).
     prctl::set_dumpable(false).context("could not switch core dumps off (PR_SET_DUMPABLE)")
 }
 
-/// Gives the permissions of others to no file that is made from now on.
+/// Makes new files without permissions for other users.
 pub fn keep_files() {
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
 }

@@ -1,32 +1,32 @@
-//! Files that people write, read no further than any such file is long: a path may be that of a disk.
+//! Reads files that people write, up to a limit: a path may be that of a disk.
 
 use std::{io::Read, path::Path};
 
 use anyhow::Context as _;
 
-/// Settings, kubeconfigs and single objects have a few kilobytes.
+/// The limit of a text file: settings, kubeconfigs and single objects have a few kilobytes.
 pub const TEXT_FILE_BYTES_MAX: usize = 1 << 20;
 
-/// The whole file as text.
+/// Reads a whole file as text.
 ///
 /// # Errors
-/// When it cannot be read, is no text, or has more than `bytes_max` bytes.
+/// When it cannot be read, is not text, or has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
     std::fs::File::open(path)
         .map_err(anyhow::Error::from)
         .and_then(|file| read_from(file, bytes_max))
-        .with_context(|| format!("reading {}", path.display()))
+        .with_context(|| format!("could not read {}", path.display()))
 }
 
-/// All that `source` gives, as text.
+/// Reads all of `source` as text.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_from(source: impl Read, bytes_max: usize) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     source.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
-    anyhow::ensure!(bytes.len() <= bytes_max, "it has more than the {bytes_max} bytes that such a file may have");
-    String::from_utf8(bytes).context("it is no text in UTF-8")
+    anyhow::ensure!(bytes.len() <= bytes_max, "it has more than {bytes_max} bytes, the limit of such a file");
+    String::from_utf8(bytes).context("it is not text in UTF-8")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What goes when room is short (issue 6, S1-11; acceptance of the catalogue's quota). Pure: digests and numbers in,
 //! removals and a reason out; `import::ImageStore::collect` performs it.
 //!
-//! Never goes what somebody refers to (an object, a plan, a host's state) or has open. Of the rest the downloads that
+//! What an object, a plan or a host's state refers to never goes, nor what is open. Of the rest the downloads that
 //! never ended go first, then what was used longest ago, and only as much as is needed: an image that is there already
-//! saves somebody a download.
+//! saves a download.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use firesteel_facts::Sha256;
 /// Something in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StoreItem {
-    /// By the digest of what it must become.
+    /// A download, by the digest of what it must become.
     Partial(Sha256),
-    /// By its digest.
+    /// A boot file, by its digest.
     File(Sha256),
-    /// By the digest of its raw bytes.
+    /// An image, by the digest of its raw bytes.
     Image(Sha256),
 }
 
@@ -51,18 +51,18 @@ pub struct Removal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     pub missing_bytes: u64,
-    /// For people: what is short, why nothing more goes, what to do.
+    /// The text for people: what is short, why nothing more goes, what to do.
     pub reason: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectionPlan {
-    /// In order.
+    /// The removals, in order.
     pub removals: Vec<Removal>,
     pub shortfall: Option<Shortfall>,
 }
 
-/// Decides what goes. `open`: what somebody has open although nobody refers to it.
+/// Decides what goes. `open`: what is open although nothing refers to it.
 #[must_use]
 pub fn plan(
     stored: &[CollectableItem],

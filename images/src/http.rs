@@ -7,16 +7,14 @@ mod client;
 mod error;
 mod minimum_rate;
 
-use std::{
-    io::{self, Read},
-    time::{Duration, Instant},
-};
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use firesteel_facts::shown_url;
-use reqwest::{
-    StatusCode,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE},
+use reqwest::StatusCode;
+use reqwest::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use serde::{Deserialize, Serialize};
 
@@ -319,7 +317,7 @@ impl Download {
         if self.position > 0 && self.validator.is_none() && !self.digest_known {
             return Err(HttpError::CannotResume { url: self.shown.clone(), at: self.position });
         }
-        tracing::debug!(url = self.shown, at = self.position, %error, "trying again");
+        tracing::debug!(url = self.shown, at = self.position, %error, "a download broke off; it is tried again");
         tokio::time::sleep(self.limits.pause * 2_u32.saturating_pow(self.failures - 1)).await;
         Ok(())
     }
@@ -347,7 +345,7 @@ fn parse_content_range(text: &str) -> Option<(u64, u64)> {
     (start <= end && end.checked_add(1)? == total).then_some((start, total))
 }
 
-/// For fuzzing: reads any bytes as the headers that decide whether a download goes on.
+/// Reads any bytes as the headers that decide whether a download goes on, for fuzzing.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Some((start, total)) = parse_content_range(text) {

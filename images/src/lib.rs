@@ -1,5 +1,5 @@
 //! Disk images: from any format that people publish to bytes on a disk that are proven to be
-//! those bytes.
+//! those bytes. The appliance, control and the boot image streams import; the agent's steps write.
 //!
 //! ```text
 //! stream metadata --catalogue--> artifact --+
@@ -9,9 +9,10 @@
 //!                                            collect <---+  +------+--> bundle (a file, for sites without a network)
 //! ```
 //!
-//! Two features, so that the agent in the ramdisk contains no parser of foreign formats:
-//! `import` (stream metadata, formats, downloads, signatures, the store, bundles) and `write` (the disk writer, partition tables,
-//! signatures; imports use its readers of tables and signatures). This crate knows no resource kind and no agent protocol: its callers map.
+//! It has two features, so that the agent in the ramdisk contains no parser of foreign formats: `import` (stream
+//! metadata, formats, downloads, signatures, the store, bundles) and `write` (the disk writer, partition tables,
+//! signatures; imports use its readers of tables and signatures). This crate knows no host, no resource kind and no
+//! agent protocol: its callers map.
 
 #[cfg(feature = "import")]
 pub mod bundle;

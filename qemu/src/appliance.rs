@@ -1,30 +1,24 @@
 //! The appliance of one lab: started, stopped and asked as a user does it, by its command line.
 
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use thiserror::Error;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{net, os};
 
 /// It listens for another DHCP server first, which takes seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// After SIGTERM it closes its databases.
+/// The time after SIGTERM in which it closes its databases.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// A client command waits for the API only.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
@@ -143,7 +137,7 @@ impl ApplianceProcess {
         self.cli_within(arguments, COMMAND_TIMEOUT).await
     }
 
-    /// The same for a command that does long work of its own.
+    /// Runs a command that does long work of its own.
     pub async fn cli_within(&self, arguments: &[&str], limit: Duration) -> Result<String, ApplianceError> {
         let command = arguments.join(" ");
         let failed = |source| ApplianceError::Run { command: command.clone(), source };
@@ -164,7 +158,7 @@ impl ApplianceProcess {
         Err(ApplianceError::Refused { command, message })
     }
 
-    /// The same for commands that answer JSON.
+    /// Runs a command that answers JSON.
     pub async fn json(&self, arguments: &[&str]) -> Result<Value, ApplianceError> {
         let text = self.cli(&[arguments, &["-o", "json"]].concat()).await?;
         serde_json::from_str(&text).map_err(|source| ApplianceError::NoJson { command: arguments.join(" "), source })

@@ -2,24 +2,20 @@
 //! agent; the operating system image. Made before the lab begins, because some of it comes over the
 //! network. Everything is kept, so that only the first time is long.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    io::IsTerminal as _,
-    path::{Path, PathBuf},
-    process::{Child, Command},
-};
+use std::collections::BTreeMap;
+use std::env;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
 use anyhow::{Context as _, bail};
+use firesteel_lab_image::{OsImageFile, OsImageRequest, OsImageSystem, PackedFormat};
 use firesteel_ramdisk::{Flavour, ModuleSet, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    building::build,
-    image::{self, OsImageSystem},
-    progress::{ProgressStep, bytes, print_status},
-    tools::Tools,
-};
+use crate::building::build;
+use crate::progress::{ProgressStep, bytes, print_status};
+use crate::tools::Tools;
 
 /// Debian release whose kernel carries the agent.
 const KERNEL_SUITE: &str = "bookworm";
@@ -31,40 +27,6 @@ pub const LARGE_VERSION: &str = "large-640";
 const LARGE_BALLAST_MIB: u64 = 640;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum LabImageFormat {
-    Raw,
-    Gz,
-    Xz,
-    Zst,
-    Qcow2,
-}
-
-impl LabImageFormat {
-    fn of_builder(self) -> image::PackedFormat {
-        match self {
-            Self::Raw => image::PackedFormat::Raw,
-            Self::Gz => image::PackedFormat::Gzip,
-            Self::Xz => image::PackedFormat::Xz,
-            Self::Zst => image::PackedFormat::Zstd,
-            Self::Qcow2 => image::PackedFormat::Qcow2,
-        }
-    }
-
-    /// As reports name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Gz => "raw.gz",
-            Self::Xz => "raw.xz",
-            Self::Zst => "raw.zst",
-            Self::Qcow2 => "qcow2",
-        }
-    }
-}
-
 /// Everything that was made.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Artefacts {
@@ -75,7 +37,7 @@ pub struct Artefacts {
     /// The program of [`crate::wipe`]; empty where nothing asks for it.
     #[serde(default)]
     pub wipe_guest: PathBuf,
-    /// As `boot_files`, for machines that make volumes and arrays; empty where nothing asks for it.
+    /// The `boot_files` for machines that make volumes and arrays; empty where nothing asks for it.
     #[serde(default)]
     pub volume_files: PathBuf,
     pub images: Vec<BuiltImage>,
@@ -88,20 +50,20 @@ pub struct Artefacts {
 pub struct WantedImage {
     pub system: OsImageSystem,
     pub version: &'static str,
-    pub format: LabImageFormat,
+    pub format: PackedFormat,
 }
 
 impl WantedImage {
     /// A version of the usual system.
     #[must_use]
-    pub fn of_version(version: &'static str, format: LabImageFormat) -> Self {
+    pub fn of_version(version: &'static str, format: PackedFormat) -> Self {
         Self { system: OsImageSystem::Ignition, version, format }
     }
 
     /// Another system, in the form that is written fastest.
     #[must_use]
     pub fn of_system(system: OsImageSystem) -> Self {
-        Self { system, version: VERSION, format: LabImageFormat::Zst }
+        Self { system, version: VERSION, format: PackedFormat::Zst }
     }
 }
 
@@ -109,12 +71,12 @@ impl WantedImage {
 pub struct BuiltImage {
     pub system: OsImageSystem,
     pub version: String,
-    pub format: LabImageFormat,
+    pub format: PackedFormat,
     pub path: PathBuf,
 }
 
-impl From<LabImageFormat> for WantedImage {
-    fn from(format: LabImageFormat) -> Self {
+impl From<PackedFormat> for WantedImage {
+    fn from(format: PackedFormat) -> Self {
         Self::of_version(VERSION, format)
     }
 }
@@ -137,7 +99,7 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
-        let mut by_version: BTreeMap<(OsImageSystem, &str), Vec<LabImageFormat>> = BTreeMap::new();
+        let mut by_version: BTreeMap<(OsImageSystem, &str), Vec<PackedFormat>> = BTreeMap::new();
         for WantedImage { system, version, format } in wanted {
             let formats = by_version.entry((*system, *version)).or_default();
             if !formats.contains(format) {
@@ -147,45 +109,46 @@ impl Artefacts {
         let mut images = Vec::new();
         for ((system, version), formats) in by_version {
             let step = ProgressStep::begin("building the operating system image (the first time: some minutes)");
-            let request = image::OsImageRequest {
+            let request = OsImageRequest {
                 cache: tools.cache.clone(),
                 out: tools.cache.join("images"),
                 version: version.to_owned(),
                 system,
                 ballast_mib: if version == LARGE_VERSION { LARGE_BALLAST_MIB } else { 0 },
-                formats: formats.iter().map(|format| format.of_builder()).collect(),
+                formats,
             };
-            let built = image::build(&request, &mut print_status).context("building the operating system image")?;
+            let built = firesteel_lab_image::build(&request, &mut print_status)
+                .context("building the operating system image")?;
             step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
-            let built = formats.into_iter().zip(built);
-            images.extend(built.map(|(format, image)| BuiltImage {
+            images.extend(built.into_iter().map(|OsImageFile { format, path, .. }| BuiltImage {
                 system,
                 version: version.to_owned(),
                 format,
-                path: image.path,
+                path,
             }));
         }
         Ok(images)
     }
 
     /// The usual image in this form.
-    pub fn image(&self, format: LabImageFormat) -> anyhow::Result<&Path> {
+    pub fn image(&self, format: PackedFormat) -> anyhow::Result<&Path> {
         self.image_of(VERSION, format)
     }
 
-    pub fn image_of(&self, version: &str, format: LabImageFormat) -> anyhow::Result<&Path> {
+    pub fn image_of(&self, version: &str, format: PackedFormat) -> anyhow::Result<&Path> {
         self.find(OsImageSystem::Ignition, version, format)
     }
 
     /// See [`WantedImage::of_system`].
     pub fn image_of_system(&self, system: OsImageSystem) -> anyhow::Result<&Path> {
-        self.find(system, VERSION, LabImageFormat::Zst)
+        self.find(system, VERSION, PackedFormat::Zst)
     }
 
-    fn find(&self, system: OsImageSystem, version: &str, format: LabImageFormat) -> anyhow::Result<&Path> {
+    fn find(&self, system: OsImageSystem, version: &str, format: PackedFormat) -> anyhow::Result<&Path> {
         let mut all = self.images.iter();
         let found = all.find(|image| image.system == system && image.version == version && image.format == format);
-        let image = found.with_context(|| format!("no image {version} of {system:?} as {} was made", format.name()))?;
+        let image =
+            found.with_context(|| format!("no image {version} of {system:?} as {} was made", format.suffix()))?;
         Ok(&image.path)
     }
 }

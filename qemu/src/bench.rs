@@ -1,25 +1,21 @@
 //! Measurements: programs that measure parts of the product, and the time that firmware, boot loader
 //! and kernel take before any program of ours runs.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::{Duration, SystemTime},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, RamdiskManifest, cpio::Archive, manifest};
 
-use crate::{
-    artefacts::{WORKSPACE, target_folder},
-    bmc::BmcKind,
-    building::build,
-    lab::{HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    probe::KERNEL_FIRST_LINE,
-    progress::{ProgressStep, print},
-};
+use crate::artefacts::{WORKSPACE, target_folder};
+use crate::bmc::BmcKind;
+use crate::building::build;
+use crate::lab::{HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::probe::KERNEL_FIRST_LINE;
+use crate::progress::{ProgressStep, print};
 
 /// A boot that takes longer hangs.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -75,7 +71,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same kernel with the smallest initramfs.
+/// Copies the boot files with the smallest initramfs.
 fn empty_boot_files(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     fs::copy(from.join(KERNEL_FILE), to.join(KERNEL_FILE)).context("copying the kernel")?;
@@ -92,7 +88,7 @@ fn empty_boot_files(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program for Linux on x86-64 that prints [`INIT_LINE`] and waits for ever, as bytes: an ELF
+/// A program for Linux on x86-64 that prints [`INIT_LINE`] and waits without end, as bytes: an ELF
 /// header, one loadable segment, eleven instructions.
 fn empty_init() -> Vec<u8> {
     const BASE: u64 = 0x40_0000;
@@ -139,11 +135,9 @@ fn empty_init() -> Vec<u8> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::{
-        io::Read as _,
-        os::unix::fs::PermissionsExt as _,
-        process::{Command, Stdio},
-    };
+    use std::io::Read as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::{Command, Stdio};
 
     use super::*;
 

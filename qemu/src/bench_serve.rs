@@ -11,26 +11,22 @@ mod figures;
 mod load;
 mod nginx;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use figures::{BenchLimits, Figure, FigurePair};
+use firesteel_lab_image::noise;
 use load::Load;
 use nginx::Nginx;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::{
-    image::noise,
-    lab::{Lab, LabConfig},
-    net::APPLIANCE_ADDRESS,
-    progress::{ProgressStep, print, print_status},
-};
+use crate::lab::{Lab, LabConfig};
+use crate::net::APPLIANCE_ADDRESS;
+use crate::progress::{ProgressStep, print, print_status};
 
 /// Where the appliance serves images, plain and over TLS.
 const PLAIN_PORT: u16 = 8080;

@@ -1,22 +1,18 @@
 //! Long builds by cargo, of which a person sees how far they are. On a terminal cargo shows that itself; elsewhere a line
 //! says from time to time how many crates are built, and which is next.
 
-use std::{
-    io::{self, BufRead as _, BufReader, IsTerminal as _},
-    process::{ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use crate::{
-    artefacts::cargo_command,
-    progress::{pass_on, print_status},
-};
+use crate::artefacts::cargo_command;
+use crate::progress::{pass_on, print_status};
 
-/// Between two lines of progress.
+/// The time between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(20);
 
 /// Runs a build in the checkout.
@@ -46,7 +42,7 @@ fn check(status: ExitStatus, arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Until cargo says no more: its progress in few lines, everything else as it is.
+/// Follows cargo to its end: its progress in few lines, everything else as it is.
 fn follow(lines: &Receiver<String>, every: Duration) {
     let mut progress = BuildProgress::default();
     let mut next = Instant::now() + every;

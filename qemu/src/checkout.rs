@@ -36,7 +36,7 @@ impl CheckoutState {
         Ok(Self { is_changed: tree != of_commit, tree, commit })
     }
 
-    /// For people: the commit, and whether files differ from it.
+    /// The text for people: the commit, and whether files differ from it.
     #[must_use]
     pub fn describe(&self) -> String {
         let commit = self.commit.get(..12).unwrap_or(&self.commit);

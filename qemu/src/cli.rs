@@ -4,32 +4,26 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use firesteel_lab_image::{OsImageSystem, PackedFormat};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-use crate::{
-    all::AllBegun,
-    artefacts::{Artefacts, LabImageFormat, WantedImage},
-    attack::{self, AttackOptions},
-    bench,
-    bench_serve::{self, ServeOptions},
-    bmc::chassis::{self, ChassisOptions},
-    console,
-    demo::{self, DemoOptions},
-    image::OsImageSystem,
-    lab::LabConfig,
-    lab_ending::{LabEnding, interrupted, unless_interrupted},
-    machine::Accel,
-    mutants::{self, MutantOptions},
-    probe,
-    progress::{print, print_status},
-    run_folder::RunFolder,
-    sandbox,
-    standing_lab::{self, UpOptions},
-    suites,
-    testing::{self, TestOptions, TestsPrepared},
-    tools::Tools,
-};
+use crate::all::AllBegun;
+use crate::artefacts::{Artefacts, WantedImage};
+use crate::attack::{self, AttackOptions};
+use crate::bench_serve::{self, ServeOptions};
+use crate::bmc::chassis::{self, ChassisOptions};
+use crate::demo::{self, DemoOptions};
+use crate::lab::LabConfig;
+use crate::lab_ending::{LabEnding, interrupted, unless_interrupted};
+use crate::machine::Accel;
+use crate::mutants::{self, MutantOptions};
+use crate::progress::{print, print_status};
+use crate::run_folder::RunFolder;
+use crate::standing_lab::{self, UpOptions};
+use crate::testing::{self, TestOptions, TestsPrepared};
+use crate::tools::Tools;
+use crate::{bench, console, probe, sandbox, suites};
 
 /// Firesteel's lab: virtual machines that boot over a virtual network.
 #[derive(Debug, Parser)]
@@ -71,7 +65,7 @@ enum LabCommand {
         /// `all`, or names of targets
         #[arg(required = true, value_name = "TARGET|all")]
         targets: Vec<String>,
-        /// For each target
+        /// Minutes for each target
         #[arg(long, value_name = "N", default_value = "1")]
         minutes: String,
         /// Keep what reached something new in tests/corpus, as few and small inputs as will do
@@ -96,7 +90,7 @@ enum LabCommand {
         system: OsImageSystem,
         /// Its forms
         #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
-        formats: Vec<LabImageFormat>,
+        formats: Vec<PackedFormat>,
     },
     /// Build kernel and initramfs for `firesteel serve --boot-files`
     Ramdisk {
@@ -167,7 +161,7 @@ struct WipeOptions {
 #[derive(Debug, Serialize, Deserialize)]
 struct PreparedRun {
     artefacts: Artefacts,
-    /// Of `test --all`.
+    /// The begun run of `test --all`.
     #[serde(default)]
     begun: Option<AllBegun>,
 }
@@ -205,10 +199,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
             ended?;
         }
         LabCommand::Image { system, formats } => {
-            let image = |format: &LabImageFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
+            let image = |format: &PackedFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
             let wanted: Vec<_> = formats.iter().map(image).collect();
             for image in Artefacts::make_images(&tools, &wanted)? {
-                print(&format!("{:8} {}", image.format.name(), image.path.display()));
+                print(&format!("{:8} {}", image.format.suffix(), image.path.display()));
             }
         }
         LabCommand::Bench(Bench::Write { arguments }) => bench::program("firesteel-write-bench", arguments)?,
@@ -300,24 +294,10 @@ fn in_two_lives(cli: &LabCli, tools: Tools) -> anyhow::Result<ExitCode> {
 
 /// What has to be built while the computer's own network is there.
 fn prepare(command: &LabCommand, tools: &Tools) -> anyhow::Result<Artefacts> {
-    let images: Vec<WantedImage> = match command {
-        LabCommand::Demo(options) => vec![options.image.into()],
-        LabCommand::Up(options) => vec![options.image.into()],
-        LabCommand::Test(_)
-        | LabCommand::Mutants(_)
-        | LabCommand::Down
-        | LabCommand::Exec { .. }
-        | LabCommand::Console { .. }
-        | LabCommand::Image { .. }
-        | LabCommand::Ramdisk { .. }
-        | LabCommand::Simulate { .. }
-        | LabCommand::Fuzz { .. }
-        | LabCommand::Attack(_)
-        | LabCommand::Chassis(_)
-        | LabCommand::Wipe(_)
-        | LabCommand::ForeignDisks(_)
-        | LabCommand::Bench(_) => Vec::new(),
-    };
+    let mut images: Vec<WantedImage> = Vec::new();
+    if let LabCommand::Demo(DemoOptions { machines, .. }) | LabCommand::Up(UpOptions { machines, .. }) = command {
+        images.push(machines.image.into());
+    }
     let mut artefacts = Artefacts::make(tools, &images, false)?;
     if matches!(command, LabCommand::Bench(Bench::Serve(_))) {
         artefacts.firesteel = bench::appliance()?;
@@ -361,6 +341,6 @@ async fn inside(cli: &LabCli, tools: &Tools, prepared: PreparedRun, run: &RunFol
 }
 
 fn runtime() -> anyhow::Result<Runtime> {
-    // Children are told to die with the thread that made them, so the threads must stay.
+    // Children die with the thread that made them, so the threads must stay.
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
 }

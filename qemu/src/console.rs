@@ -1,17 +1,13 @@
 //! `lab console HOST`: this terminal as the machine's serial terminal. Ctrl-] leaves.
 
-use std::{
-    fs,
-    io::{self, IsTerminal as _, Write as _},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 
 use crate::{machine::CONSOLE_SOCKET, progress::print_status, run_folder, tools::Tools};
 
@@ -111,7 +107,7 @@ struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// `None` where standard input is no terminal.
+    /// Enters the raw mode; gives `None` where standard input is no terminal.
     fn enter() -> io::Result<Option<Self>> {
         if !io::stdin().is_terminal() {
             return Ok(None);

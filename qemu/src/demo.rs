@@ -5,46 +5,31 @@ use std::{collections::HashSet, path::PathBuf, time::SystemTime};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use jiff::Timestamp;
-use tokio::{
-    task::JoinHandle,
-    time::{Duration, Instant, sleep, timeout},
-};
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep, timeout};
 
-use crate::{
-    artefacts::LabImageFormat,
-    bmc::BmcKind,
-    erasure_label::{self, ErasureLabel},
-    host_view::HostView,
-    lab::{DesiredHost, HostPlan, LIMIT, Lab, LabConfig, PATIENCE},
-    machine::{DiskBus, MachineFirmware, MachinePower, NetBoot},
-    manifests,
-    probe::KERNEL_FIRST_LINE,
-    progress::{self, ProgressStep, print, print_status, say_for_now},
-    report::{self, HostReport},
-    scenario::is_blank,
-};
+use crate::bmc::BmcKind;
+use crate::erasure_label::{self, ErasureLabel};
+use crate::host_view::HostView;
+use crate::lab::{DesiredHost, HostPlan, LIMIT, Lab, LabConfig, MachineOptions, PATIENCE};
+use crate::machine::{MachinePower, NetBoot};
+use crate::manifests;
+use crate::probe::KERNEL_FIRST_LINE;
+use crate::progress::{self, ProgressStep, print, print_status, say_for_now};
+use crate::report::{self, HostReport};
+use crate::scenario::is_blank;
 
 const LOOK_EVERY: Duration = Duration::from_millis(700);
-/// Without a BMC the machine is known when its agent has said hello.
+/// The patience without a BMC: the machine is known when its agent has said hello.
 const DISCOVERY_PATIENCE: Duration = PATIENCE;
 
 #[derive(Clone, Debug, Args)]
 pub struct DemoOptions {
-    /// Firmware of the machines
-    #[arg(long, value_enum, default_value = "uefi")]
-    pub firmware: MachineFirmware,
-    /// Bus of the machines' disks
-    #[arg(long, value_enum, default_value = "nvme")]
-    pub disk: DiskBus,
-    /// Form of the OS image
-    #[arg(long, value_enum, default_value = "zst")]
-    pub image: LabImageFormat,
+    #[command(flatten)]
+    pub machines: MachineOptions,
     /// Number of machines, all at once
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub hosts: u8,
-    /// Memory of each machine
-    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
-    pub memory: u32,
     /// How machines are switched on: through their BMC by the appliance, or by hand and then adopted
     #[arg(long, value_enum, default_value = "redfish")]
     pub bmc: BmcKind,
@@ -62,25 +47,26 @@ pub struct DemoOptions {
 /// Runs the demo in a fresh lab; an error unless every machine runs its new OS, and is let go in order where it has a BMC.
 pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result<()> {
     config.upgrade_ipxe = options.chain;
-    let image = config.artefacts.image(options.image)?.to_owned();
+    let image = config.artefacts.image(options.machines.image)?.to_owned();
     let accel = config.accel;
     let step = ProgressStep::begin("starting the network and the appliance");
     let mut lab = Lab::start(config).await?;
     step.end();
     let names: Vec<_> = (1..=options.hosts).map(|number| format!("host-{number}")).collect();
     for name in &names {
-        lab.add_machine(plan(name, options)).await?;
+        let plan = options.machines.plan(name);
+        lab.add_machine(HostPlan { net_boot: options.net_boot, bmc: options.bmc, ..plan }).await?;
     }
     print_status(&format!(
         "{} with {} firmware, empty {} disk, {} MiB, on {accel}",
         names.join(", "),
-        options.firmware,
-        options.disk,
-        options.memory
+        options.machines.firmware,
+        options.machines.disk,
+        options.machines.memory
     ));
     let step = ProgressStep::begin("publishing the OS image");
     let source = lab.publish(&image)?;
-    step.end_with(options.image.name());
+    step.end_with(options.machines.image.suffix());
     let result = install(&lab, &names, &source, options).await;
     let reports = match result {
         Ok(reports) => reports,
@@ -106,15 +92,6 @@ pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result
     retired
 }
 
-fn plan(name: &str, options: &DemoOptions) -> HostPlan {
-    HostPlan {
-        memory_mib: options.memory,
-        net_boot: options.net_boot,
-        bmc: options.bmc,
-        ..HostPlan::new(name, options.firmware, options.disk)
-    }
-}
-
 async fn install(
     lab: &Lab,
     names: &[String],
@@ -137,9 +114,9 @@ async fn install(
         let (power_on, kernel_first_line) = watcher.await.context("watching the boot")?;
         reports.push(HostReport {
             name: name.clone(),
-            firmware: options.firmware,
-            disk: options.disk,
-            image: options.image,
+            firmware: options.machines.firmware,
+            disk: options.machines.disk,
+            image: options.machines.image,
             power_on,
             kernel_first_line,
             view,

@@ -19,8 +19,8 @@ pub(crate) enum ErasureLabel {
 }
 
 impl ErasureLabel {
-    /// As erasures end behind a BMC of this kind. sushy-tools keeps an override for one boot as one for all, and ipmi_sim does
-    /// not show the boot flags that it took.
+    /// The label of erasures behind a BMC of this kind. sushy-tools keeps an override for one boot as one for all, and
+    /// ipmi_sim does not show the boot flags that it took.
     #[must_use]
     pub(crate) fn expected_label(bmc: BmcKind) -> Self {
         match bmc {

@@ -1,56 +1,43 @@
 //! One running lab: a network, the appliance, machines with their BMCs, and a place where image
 //! files are fetched from. What the demo and the scenarios are written in.
-//!
-//! The waits here give up only when nothing moves any more: their limit counts from the last sign of
-//! life, so that a slow computer is slow and not wrong; only a host that is busy without end meets
-//! another limit.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+mod files;
+mod plan;
+mod waits;
 
-use ring::digest;
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
 
-pub use crate::manifests::DesiredHost;
-use crate::{
-    appliance::{ApplianceConfig, ApplianceError, ApplianceProcess},
-    artefacts::Artefacts,
-    attack::{Attack, Attacker, AttackerSecrets},
-    bmc::{AnyBmc, BmcError, BmcKind, LabBmcFault},
-    files::{FileServer, OriginFault},
-    host_view::HostView,
-    libvirt::{Libvirt, LibvirtError},
-    link::{FaultyLink, LinkFaults},
-    machine::{
-        Accel, BootOrder, DiskBus, DiskConfig, Machine, MachineDiskError, MachineError, MachineFirmware,
-        MachineSettings, NetBoot, create_empty, create_from,
-    },
-    manifests::{self, HostManifest, ManifestImage},
-    net::{APPLIANCE_ADDRESS, LabBridge, NetError},
-    serial::SerialLog,
-    switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs},
-    tools::Tools,
+pub(crate) use self::plan::DISK_BYTES;
+pub use self::plan::{HostPlan, LabDiskPlan, MachineOptions};
+pub use self::waits::{LIMIT, PATIENCE};
+use crate::appliance::{ApplianceConfig, ApplianceError, ApplianceProcess};
+use crate::artefacts::Artefacts;
+use crate::attack::{Attack, Attacker, AttackerSecrets};
+use crate::bmc::{AnyBmc, BmcError, BmcKind, LabBmcFault};
+use crate::files::FileServer;
+use crate::host_view::HostView;
+use crate::libvirt::{Libvirt, LibvirtError};
+use crate::link::{FaultyLink, LinkFaults};
+use crate::machine::{
+    Accel, BootOrder, DiskBus, DiskConfig, Machine, MachineDiskError, MachineError, MachineSettings, create_empty,
+    create_from,
 };
+pub use crate::manifests::DesiredHost;
+use crate::manifests::{self, HostManifest};
+use crate::net::{APPLIANCE_ADDRESS, LabBridge, NetError};
+use crate::serial::SerialLog;
+use crate::switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs};
+use crate::tools::Tools;
 
-/// Large enough for the lab's image with room for its root partition to grow into.
-pub(crate) const DISK_BYTES: u64 = 4 << 30;
 /// Machines are numbered in MAC addresses and BMC addresses.
 const MACHINES_MAX: usize = 99;
-/// Nothing at all happened in this time: the host hangs. Booting Debian under emulation beside two
-/// others takes about half of it between two signs of life.
-pub const PATIENCE: Duration = Duration::from_secs(600);
-/// A host that is busy all the time and gets nowhere, such as one that boots in a loop. The longest
-/// thing that is waited for, an installation on a loaded computer, takes a fifth of it.
-pub const LIMIT: Duration = Duration::from_secs(1800);
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Error)]
 pub enum LabError {
@@ -110,55 +97,6 @@ pub struct LabConfig {
     pub config_plain_port: Option<u16>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LabDiskPlan {
-    pub bus: DiskBus,
-    pub bytes: u64,
-    /// A disk with a cache and faults, served by the lab.
-    pub served: Option<firesteel_lab_disk::FaultyDiskPlan>,
-}
-
-impl LabDiskPlan {
-    /// A plain file: quick, and without faults.
-    #[must_use]
-    pub fn plain(bus: DiskBus, bytes: u64) -> Self {
-        Self { bus, bytes, served: None }
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HostPlan {
-    pub name: String,
-    pub firmware: MachineFirmware,
-    pub disks: Vec<LabDiskPlan>,
-    pub memory_mib: u32,
-    pub boot_order: BootOrder,
-    pub net_boot: NetBoot,
-    pub bmc: BmcKind,
-    /// A wire with faults, carried by the lab.
-    pub link: Option<LinkFaults>,
-    /// A switch of its own between its NICs and the bridge.
-    pub switch: Option<SwitchMode>,
-}
-
-impl HostPlan {
-    /// A machine with a BMC and one empty disk, which boots from the network first.
-    #[must_use]
-    pub fn new(name: &str, firmware: MachineFirmware, bus: DiskBus) -> Self {
-        Self {
-            name: name.to_owned(),
-            firmware,
-            disks: vec![LabDiskPlan::plain(bus, DISK_BYTES)],
-            memory_mib: 1024,
-            boot_order: BootOrder::NetworkFirst,
-            net_boot: NetBoot::Pxe,
-            bmc: BmcKind::Redfish,
-            link: None,
-            switch: None,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub struct LabHost {
     pub machine: Machine,
@@ -173,7 +111,7 @@ pub struct LabHost {
 pub struct Lab {
     // Machines go before the network that they hang on.
     hosts: BTreeMap<String, LabHost>,
-    /// From the first machine on that is driven through it.
+    /// The libvirt, from the first machine on that is driven through it.
     libvirt: Option<Arc<Libvirt>>,
     pub appliance: ApplianceProcess,
     files: FileServer,
@@ -294,10 +232,6 @@ impl Lab {
         self.hosts.get(name).ok_or_else(|| LabError::Unknown(name.to_owned()))
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.hosts.keys().map(String::as_str)
-    }
-
     pub fn machine(&self, name: &str) -> Result<&Machine, LabError> {
         Ok(&self.host(name)?.machine)
     }
@@ -334,8 +268,8 @@ impl Lab {
             self.network.add_route(VLAN_CIDR, ROUTER_ADDRESS).await?;
         }
         let kernel = self.config.artefacts.boot_files.join("vmlinuz");
-        let files = (kernel.as_path(), initramfs);
-        Switch::start(mode, &self.config.tools, self.config.accel, files, tap, folder).await.map_err(failed)
+        let LabConfig { tools, accel, .. } = &self.config;
+        Switch::start(mode, tools, *accel, &kernel, initramfs, tap, folder).await.map_err(failed)
     }
 
     /// What a machine's switch says.
@@ -344,7 +278,7 @@ impl Lab {
         Ok(switch.ok_or_else(|| LabError::Unknown(format!("switch of {name}")))?.log())
     }
 
-    /// From now on its wire is like this.
+    /// Sets the faults of its wire from now on.
     pub fn set_link_faults(&self, name: &str, faults: LinkFaults) -> Result<(), LabError> {
         let link = self.host(name)?.link.as_ref();
         link.ok_or_else(|| LabError::Unknown(format!("link of {name}")))?.set_faults(faults);
@@ -369,43 +303,11 @@ impl Lab {
         Attacker::start(&self.network, kinds, &victim, loot).await
     }
 
-    /// From now on its BMC misbehaves in these ways and in no other.
+    /// Makes its BMC misbehave in these ways and in no other from now on.
     pub fn set_bmc_faults(&self, name: &str, faults: Vec<LabBmcFault>) -> Result<(), LabError> {
         let bmc = self.host(name)?.bmc.as_ref().and_then(AnyBmc::own);
         bmc.ok_or_else(|| LabError::Unknown(format!("BMC of {name}")))?.set_faults(faults);
         Ok(())
-    }
-
-    /// Publishes an image file for hosts.
-    pub fn publish(&mut self, image: &Path) -> Result<ManifestImage, LabError> {
-        self.publish_below("", image, Vec::new())
-    }
-
-    /// The same in a folder of its own, from an origin with faults.
-    pub fn publish_below(
-        &mut self,
-        folder: &str,
-        image: &Path,
-        faults: Vec<OriginFault>,
-    ) -> Result<ManifestImage, LabError> {
-        let failed = |source| LabError::File { path: image.to_owned(), source };
-        let sha256 = match self.digests.get(image) {
-            Some(known) => known.clone(),
-            None => {
-                let computed = sha256_file(image).map_err(failed)?;
-                self.digests.insert(image.to_owned(), computed.clone());
-                computed
-            }
-        };
-        let format = if image.extension().is_some_and(|extension| extension == "qcow2") { "qcow2" } else { "raw" };
-        let url = self.files.publish_below(folder, image, faults).map_err(failed)?;
-        Ok(ManifestImage { url, sha256, format })
-    }
-
-    /// Publishes any file, in a folder of its own, and says where it is.
-    pub fn publish_file(&self, folder: &str, file: &Path, faults: Vec<OriginFault>) -> Result<String, LabError> {
-        let failed = |source| LabError::File { path: file.to_owned(), source };
-        self.files.publish_below(folder, file, faults).map_err(failed)
     }
 
     /// The run's folder, for files that a scenario makes.
@@ -453,94 +355,21 @@ impl Lab {
         serde_json::from_value(answer).map_err(|source| LabError::View { name: name.to_owned(), source })
     }
 
-    /// Waits until `is_so`; gives up when nothing has moved for [`PATIENCE`].
-    pub async fn wait_for(
-        &self,
-        name: &str,
-        what: &str,
-        mut is_so: impl FnMut(&HostView) -> bool,
-    ) -> Result<HostView, LabError> {
-        // A machine that is not in the lab's rack has none here.
-        let serial = self.hosts.get(name).map(|host| host.machine.serial());
-        let mut pulse = (None, 0);
-        let begun = Instant::now();
-        let mut moved = begun;
-        loop {
-            let view = self.view(name).await?;
-            if is_so(&view) {
-                return Ok(view);
-            }
-            // A guest that prints is alive though the appliance hears nothing of it.
-            let printed = serial.as_ref().and_then(|serial| serial.position().ok()).unwrap_or_default();
-            let now = (Some(view.pulse()), printed);
-            if now != pulse {
-                pulse = now;
-                moved = Instant::now();
-            }
-            if moved.elapsed() > PATIENCE || begun.elapsed() > LIMIT {
-                return Err(LabError::GaveUp {
-                    name: name.to_owned(),
-                    what: what.to_owned(),
-                    state: view.state().to_owned(),
-                    reason: [view.reason(), view.error()].join("; "),
-                    serial: serial.map(|serial| serial.tail(20)).unwrap_or_default(),
-                });
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    /// From which bytes on a published file was asked for.
-    #[must_use]
-    pub fn starts(&self, url: &str) -> Vec<u64> {
-        self.files.starts(url)
-    }
-
     /// An object as the API has it.
     pub async fn object(&self, kind: &str, name: &str) -> Result<serde_json::Value, LabError> {
         Ok(self.appliance.json(&["get", kind, name]).await?)
-    }
-
-    /// Waits until an object is so; gives up when nothing of it has changed for [`PATIENCE`].
-    pub async fn wait_object(
-        &self,
-        (kind, name): (&str, &str),
-        what: &str,
-        mut is_so: impl FnMut(&serde_json::Value) -> bool,
-    ) -> Result<serde_json::Value, LabError> {
-        let begun = Instant::now();
-        let (mut last, mut moved) = (serde_json::Value::Null, begun);
-        loop {
-            let object = self.object(kind, name).await?;
-            if is_so(&object) {
-                return Ok(object);
-            }
-            if object["status"] != last["status"] {
-                (last, moved) = (object, Instant::now());
-            }
-            if moved.elapsed() > PATIENCE || begun.elapsed() > LIMIT {
-                let (name, what) = (format!("{kind} {name}"), what.to_owned());
-                return Err(LabError::GaveUpOn { name, what, object: Box::new(last) });
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    /// Waits until the OS has reported that it runs, `times` in all.
-    pub async fn wait_running(&self, name: &str, times: usize) -> Result<HostView, LabError> {
-        self.wait_for(name, "the OS to run", |view| view.count("running") >= times).await
     }
 
     /// Switches everything off in order. What is dropped instead ends as well, only less politely.
     pub async fn stop(self) {
         for (name, host) in &self.hosts {
             if let Err(error) = host.machine.power_off().await {
-                tracing::warn!(%error, name, "switching a machine off");
+                tracing::warn!(%error, name, "could not switch a machine off; it ends with the lab");
             }
         }
         self.appliance.stop().await;
         if let Err(error) = self.network.remove().await {
-            tracing::warn!(%error, "removing the network");
+            tracing::warn!(%error, "could not remove the network; it ends with the lab's namespace");
         }
     }
 }
@@ -552,18 +381,5 @@ fn disk_config(machine: u8, index: usize, bus: DiskBus, path: PathBuf) -> DiskCo
         serial: format!("LAB{machine:02}DISK{index}"),
         wwn: 0x5000_c500_1ab0_0000 | u64::from(machine) << 8 | index as u64,
         socket: None,
-    }
-}
-
-fn sha256_file(path: &Path) -> io::Result<String> {
-    let mut file = fs::File::open(path)?;
-    let mut context = digest::Context::new(&digest::SHA256);
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        let read = io::Read::read(&mut file, &mut chunk)?;
-        if read == 0 {
-            return Ok(hex::encode(context.finish()));
-        }
-        context.update(&chunk[..read]);
     }
 }

@@ -11,14 +11,16 @@
 //! `test --all` is a row of pieces with a record (`all`), under the digest of the files that are tested (`checkout`);
 //! `mutants` changes the deciding crates and runs their tests.
 //!
+//! The operating systems on its disks are built by the crate `firesteel-lab-image`.
+//!
 //! What can misbehave: disks (the crate `firesteel-lab-disk`), BMCs (`bmc`), image origins (`files`),
 //! wires (`link`) and another machine (`attack`). Scenario files say when they do.
 //!
-//! It knows the appliance only as a user does: its command line, its YAML and its network. It must
-//! not know how hosts are planned or what the agent is told.
+//! The script `qemu/lab` builds and starts it. It knows the appliance only as a user does: its command line, its YAML
+//! and its network. It must not know how hosts are planned or what an agent's plan says.
 //!
 //! Nothing outlives a run: the network belongs to a namespace that ends with its last process, each
-//! child dies with the lab (`os`), and files lie in one folder per run, which the next start removes
+//! child dies with the lab (`os`), and files are in one folder per run. The next start removes the folder
 //! if a killed run left it.
 
 pub mod all;
@@ -36,7 +38,6 @@ pub mod demo;
 mod erasure_label;
 pub mod files;
 pub mod host_view;
-pub mod image;
 pub mod lab;
 pub mod lab_ending;
 pub mod libvirt;

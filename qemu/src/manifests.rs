@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::{
-    bmc,
-    machine::MachineFirmware,
-    net::{APPLIANCE_ADDRESS, BRIDGE, DHCP_RANGE, NETWORK_CIDR},
-};
+use crate::bmc;
+use crate::machine::MachineFirmware;
+use crate::net::{APPLIANCE_ADDRESS, BRIDGE, DHCP_RANGE, NETWORK_CIDR};
 
 pub const NAMESPACE: &str = "default";
 /// Where agents and first boots find the appliance.
@@ -33,9 +31,9 @@ pub enum UserData {
     /// A stub that fetches the host's own config from the appliance, which names the host.
     #[default]
     Own,
-    /// The same, and that config fetches one more from this address.
+    /// That stub, whose config fetches one more from this address.
     Merging(String),
-    /// The same stub, and no config that it could fetch.
+    /// That stub, and no config that it could fetch.
     Unserved,
     /// User data as it stands: cloud-init's, for instance.
     Text(String),
@@ -43,7 +41,7 @@ pub enum UserData {
     OfGroup,
 }
 
-/// By what a disk is named.
+/// The way in which a disk is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootHint {
     Serial(String),
@@ -60,7 +58,7 @@ pub struct DesiredHost {
     /// The disk to use; without it the appliance chooses.
     pub root: Option<RootHint>,
     pub offline: bool,
-    /// Not inspected when it is registered: only before it is written.
+    /// No inspection when it is registered: only before it is written.
     pub uninspected: bool,
     /// Network data of its ramdisk: the key of the Secret, and the text.
     pub network_data: Option<(&'static str, String)>,

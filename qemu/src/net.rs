@@ -75,13 +75,9 @@ impl LabBridge {
         }
         ip(&format!("link delete {BRIDGE}")).await.map(drop)
     }
-
-    pub async fn remove_tap(&self, name: &str) -> Result<(), NetError> {
-        ip(&format!("link delete {name}")).await.map(drop)
-    }
 }
 
-/// Of a line such as `7: tap1: <BROADCAST,…` or `9: wire0@if8: <…`.
+/// The port's name in a line such as `7: tap1: <BROADCAST,…` or `9: wire0@if8: <…`.
 fn port_name(line: &str) -> Option<&str> {
     let name = line.split(": ").nth(1)?;
     name.split('@').next()

@@ -2,24 +2,17 @@
 //! parent, sessions, taps, frames.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
-use std::{
-    fs, io,
-    os::{
-        fd::{AsRawFd as _, OwnedFd},
-        unix::{fs::OpenOptionsExt as _, process::CommandExt as _},
-    },
-    process::Command,
-};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::{fs, io};
 
-use nix::{
-    sched::{CloneFlags, setns, unshare},
-    sys::{
-        prctl,
-        signal::Signal,
-        socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socket},
-    },
-    unistd::{Pid, getegid, geteuid, getppid},
-};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socket};
+use nix::unistd::{Pid, getegid, geteuid, getppid};
 use tokio::io::unix::AsyncFd;
 
 /// Moves this process into a network namespace of its own. Without root it becomes root of a user
@@ -90,7 +83,7 @@ pub fn open_tap(name: &str) -> io::Result<AsyncFd<fs::File>> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a `File` owns its descriptor, which nobody replaces or closes before it.
+    // SAFETY: a `File` owns its descriptor, which is not replaced or closed before it.
     Ok(unsafe { AsyncFd::register(file) }?)
 }
 

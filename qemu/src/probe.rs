@@ -1,12 +1,10 @@
 //! Whether KVM can be used: only where a Debian kernel is seen to run on it. A computer may have
 //! `/dev/kvm` that opens, runs firmware, and then hangs in any real kernel.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::sys::signal::Signal;

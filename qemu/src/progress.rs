@@ -1,12 +1,10 @@
 //! What the lab tells the person in front of it, line by line, on standard error; results alone go
 //! to standard output.
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    time::{Duration, Instant},
-};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
 
-/// One line to whoever waits. Nobody may be there any more: then it is lost, as it should be.
+/// Prints one line for the reader. A closed stream is no error: then it is lost, as it should be.
 pub fn print_status(text: &str) {
     drop(writeln!(io::stderr(), "{}lab: {text}", erase()));
 }
@@ -16,7 +14,7 @@ pub fn pass_on(line: &str) {
     drop(writeln!(io::stderr(), "{}{line}", erase()));
 }
 
-/// A line that the next one replaces; only where somebody watches.
+/// Prints a line that the next one replaces; on a terminal only.
 pub fn say_for_now(text: &str) {
     if io::stderr().is_terminal() {
         drop(write!(io::stderr(), "{}lab: {text}", erase()));

@@ -1,4 +1,4 @@
-//! A small client of QEMU's machine protocol: commands answered by id, events to whoever listens.
+//! A small client of QEMU's machine protocol: commands answered by id, events to all listeners.
 //! It knows no machine and no boot order; `machine` says what to set.
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
@@ -6,15 +6,11 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::{Mutex, broadcast, oneshot, watch},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Mutex, broadcast, oneshot, watch};
+use tokio::time::timeout;
 
 /// QEMU answers from its main loop at once; a machine that is busy starting under emulation may
 /// need seconds.
@@ -61,13 +57,13 @@ struct QmpFailure {
     desc: String,
 }
 
-type Waiting = Arc<std::sync::Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, String>>>>>>;
+type Waiting = Arc<std::sync::Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, QmpFailure>>>>>>;
 
 /// A connection to one QEMU. Dropping it leaves the machine running.
 #[derive(Debug)]
 pub struct Qmp {
     writer: Mutex<(OwnedWriteHalf, u64)>,
-    /// `None` once QEMU has closed the connection.
+    /// The commands that wait; `None` once QEMU has closed the connection.
     waiting: Waiting,
     events: broadcast::Sender<String>,
     closed: watch::Receiver<bool>,
@@ -109,13 +105,15 @@ impl Qmp {
         }
         match timeout(REPLY_TIMEOUT, receiver).await {
             Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(message))) => Err(QmpError::Refused { command: command.to_owned(), message }),
+            Ok(Ok(Err(QmpFailure { desc: message }))) => {
+                Err(QmpError::Refused { command: command.to_owned(), message })
+            }
             Ok(Err(_)) => Err(QmpError::Closed),
             Err(_) => Err(QmpError::NoAnswer { command: command.to_owned() }),
         }
     }
 
-    /// Names of events from now on: `RESET`, `SHUTDOWN`, …
+    /// Names of events from now on, such as `RESET` and `SHUTDOWN`.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<String> {
         self.events.subscribe()
@@ -154,7 +152,7 @@ async fn read_lines(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, even
         }
         let (id, answer) = match serde_json::from_str::<QmpMessage>(&line) {
             Ok(QmpMessage::Return { value, id }) => (id, Ok(value)),
-            Ok(QmpMessage::Failure { error, id }) => (id, Err(error.desc)),
+            Ok(QmpMessage::Failure { error, id }) => (id, Err(error)),
             Ok(QmpMessage::Event { event }) => {
                 // No listener is fine.
                 drop(events.send(event));

@@ -2,15 +2,13 @@
 
 use std::{borrow::Cow, time::SystemTime};
 
+use firesteel_lab_image::PackedFormat;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    artefacts::LabImageFormat,
-    host_view::{HostView, TimelineLine},
-    machine::{DiskBus, MachineFirmware},
-    progress,
-};
+use crate::host_view::{HostView, TimelineLine};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::progress;
 
 const COLUMNS: usize = 80;
 
@@ -20,7 +18,7 @@ pub struct HostReport {
     pub name: String,
     pub firmware: MachineFirmware,
     pub disk: DiskBus,
-    pub image: LabImageFormat,
+    pub image: PackedFormat,
     /// The zero of all times.
     pub power_on: SystemTime,
     /// When the serial console showed the kernel's first line.
@@ -47,7 +45,7 @@ impl HostReport {
             "name": self.name,
             "firmware": self.firmware,
             "disk": self.disk,
-            "image": self.image.name(),
+            "image": self.image.suffix(),
             "events": events,
             "bytes": self.bytes(),
             "receipts": self.view.receipts(),
@@ -94,7 +92,7 @@ impl HostReport {
             self.name,
             self.firmware,
             self.disk,
-            self.image.name()
+            self.image.suffix()
         );
         for (key, at, event) in self.events() {
             let what = event.as_ref().map(describe).unwrap_or_default();
@@ -154,7 +152,7 @@ mod tests {
             name: "host-1".to_owned(),
             firmware: MachineFirmware::Uefi,
             disk: DiskBus::Nvme,
-            image: LabImageFormat::Zst,
+            image: PackedFormat::Zst,
             power_on: to_system(zero),
             kernel_first_line: Some(to_system(zero) + Duration::from_millis(9_250)),
             view: serde_json::from_str(text).unwrap(),

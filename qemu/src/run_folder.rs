@@ -1,10 +1,8 @@
 //! One folder per run in the cache, for sockets, logs, disks and the appliance's data. Removed when
 //! the run ends; what a killed run left is removed by the next one.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use thiserror::Error;
 
@@ -24,7 +22,7 @@ pub enum RunError {
     TooLong { path: PathBuf },
 }
 
-/// Removed with all it holds when dropped.
+/// The folder of a run, which is removed with all it holds when dropped.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -77,7 +75,8 @@ impl RunFolder {
 impl Drop for RunFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, path = %self.path.display(), "removing the run's folder");
+            let path = self.path.display();
+            tracing::warn!(%error, %path, "could not remove the run's folder; the next run tries it again");
         }
     }
 }
@@ -117,7 +116,7 @@ fn remove_leftovers(runs: &Path) {
             continue;
         }
         if let Err(error) = fs::remove_dir_all(entry.path()) {
-            tracing::warn!(%error, name, "removing what a dead run left");
+            tracing::warn!(%error, name, "could not remove what a dead run left; the next run tries it again");
         }
     }
 }

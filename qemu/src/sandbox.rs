@@ -4,12 +4,10 @@
 //! signals stay as they are, and nothing has to be cleaned up: the namespace ends with its last
 //! process.
 
-use std::{
-    env, fs, io,
-    os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
 
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;

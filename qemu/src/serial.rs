@@ -1,16 +1,12 @@
 //! What a machine says on its serial port, as a growing log file.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
-use tokio::{
-    fs::File,
-    io::AsyncReadExt as _,
-    time::{sleep, timeout},
-};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{sleep, timeout};
 
 /// How often a follower looks for more. Files have no notification that is worth its code here.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -1,34 +1,24 @@
 //! `lab up` and `lab down`: a lab that stays, to play with. A keeper process in the background holds
 //! machines, BMCs and appliance; `down` ends it by its process id, and with it everything.
 
-use std::{
-    env, fs,
-    fs::File,
-    os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    appliance,
-    artefacts::{self, LabImageFormat},
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    os,
-    progress::{ProgressStep, print, print_status},
-    run_folder, sandbox,
-    tools::Tools,
-};
+use crate::lab::{DesiredHost, Lab, LabConfig, MachineOptions};
+use crate::progress::{ProgressStep, print, print_status};
+use crate::tools::Tools;
+use crate::{appliance, artefacts, os, run_folder, sandbox};
 
 const STATE: &str = "standing.json";
 /// Tells the process that it is the keeper.
@@ -39,21 +29,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Args)]
 pub struct UpOptions {
-    /// Firmware of the machines
-    #[arg(long, value_enum, default_value = "uefi")]
-    pub firmware: MachineFirmware,
-    /// Bus of the machines' disks
-    #[arg(long, value_enum, default_value = "nvme")]
-    pub disk: DiskBus,
-    /// Form of the OS image
-    #[arg(long, value_enum, default_value = "zst")]
-    pub image: LabImageFormat,
+    #[command(flatten)]
+    pub machines: MachineOptions,
     /// Number of machines
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub hosts: u8,
-    /// Memory of each machine
-    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
-    pub memory: u32,
 }
 
 /// What `down`, `exec` and `console` need to know.
@@ -100,13 +80,13 @@ pub async fn up(tools: &Tools) -> anyhow::Result<()> {
     }
 }
 
-/// Written by the keeper for the person who said `up`.
+/// The file that the keeper writes for the person who said `up`.
 const HELP: &str = "help.txt";
 
-/// The keeper's work, inside the lab's network, until it is told to end.
-pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Future<Output = ()>) -> anyhow::Result<()> {
+/// The keeper's work, inside the lab's network, until it is asked to end.
+pub async fn keep(config: LabConfig, options: &UpOptions, end: impl Future<Output = ()>) -> anyhow::Result<()> {
     let (tools, run) = (config.tools.clone(), config.folder.clone());
-    let image = config.artefacts.image(options.image)?.to_owned();
+    let image = config.artefacts.image(options.machines.image)?.to_owned();
     let step = ProgressStep::begin("starting the network and the appliance");
     let mut lab = Lab::start(config).await?;
     step.end();
@@ -115,8 +95,7 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
         String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
     for number in 1..=options.hosts {
         let name = format!("host-{number}");
-        let machine = HostPlan { memory_mib: options.memory, ..HostPlan::new(&name, options.firmware, options.disk) };
-        lab.add_machine(machine).await?;
+        lab.add_machine(options.machines.plan(&name)).await?;
         let manifest = run.join(format!("{name}.yaml"));
         fs::write(&manifest, lab.manifest(&name, &wish)?).context("writing a host's YAML")?;
         help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));
@@ -131,7 +110,7 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
     let log = File::create(run.join("lab.log")).context("making the lab's log")?;
     nix::unistd::dup2_stderr(&log).context("turning to the lab's log")?;
     nix::unistd::dup2_stdout(&log).context("turning to the lab's log")?;
-    told_to_end.await;
+    end.await;
     lab.stop().await;
     Ok(())
 }

@@ -4,13 +4,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-use crate::{
-    artefacts::{PROFILE, build_programs, cargo, programs},
-    progress::ProgressStep,
-};
+use crate::artefacts::{PROFILE, build_programs, cargo, programs};
+use crate::progress::ProgressStep;
 
-/// Of the simulation's million steps that every run of the tests goes: one of so many parts. `--all` and `simulate` go
-/// all of them.
+/// The divisor of the simulation's million steps for every run of the tests. `--all` and `simulate` go all of them.
 const SIMULATED_PART: &str = "5";
 /// Seeds of each damage that `--all` does to a database; every run of the tests goes a few.
 const DAMAGE_SEEDS: &str = "200";
@@ -26,7 +23,7 @@ const MILLION_STEPS: &str = "wild::a_million_steps";
 /// A part of the tests, by the digests of their names; `--all` runs one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuiteSlice {
-    /// From 1.
+    /// The number of the slice, from 1.
     pub index: u32,
     pub count: u32,
 }

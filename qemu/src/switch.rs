@@ -10,25 +10,21 @@
 //! In both cases the firmware finds its way untagged over the first port, as on switches with a native VLAN and with
 //! LACP fallback. VLAN 100 is another network, whose router is the switch.
 
-use std::{
-    fs::File,
-    io,
-    net::Ipv4Addr,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
-use crate::{
-    machine::{Accel, NIC_MODEL, switch_port},
-    os,
-    serial::SerialLog,
-    tools::Tools,
-};
+use crate::machine::{Accel, NIC_MODEL, switch_port};
+use crate::os;
+use crate::serial::SerialLog;
+use crate::tools::Tools;
 
 /// The network behind the tag, its router, and the router's address on the untagged one; `qemu/switch` has the same.
 pub const VLAN_ID: u16 = 100;
@@ -83,7 +79,8 @@ impl Switch {
         mode: SwitchMode,
         tools: &Tools,
         accel: Accel,
-        (kernel, initramfs): (&Path, &Path),
+        kernel: &Path,
+        initramfs: &Path,
         tap: &str,
         folder: &Path,
     ) -> io::Result<Self> {

@@ -2,16 +2,14 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use crate::{
-    all::{AllBegun, AllRun, PartOfAll},
-    artefacts::{Artefacts, StaticBuild, build_volume_files, repository},
-    lab::LabConfig,
-    lab_ending::{LabEnding, unless_interrupted},
-    progress::print_status,
-    scenario::{self, OnEnd, SelectedScenario},
-    suites,
-    tools::Tools,
-};
+use crate::all::{AllBegun, AllRun, PartOfAll};
+use crate::artefacts::{Artefacts, StaticBuild, build_volume_files, repository};
+use crate::lab::LabConfig;
+use crate::lab_ending::{LabEnding, unless_interrupted};
+use crate::progress::print_status;
+use crate::scenario::{self, OnEnd, SelectedScenario};
+use crate::suites;
+use crate::tools::Tools;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct TestOptions {
@@ -41,7 +39,7 @@ pub enum TestsPrepared {
 #[derive(Debug)]
 pub struct PreparedTests {
     pub artefacts: Artefacts,
-    /// Of a run of `--all`.
+    /// The begun run of `--all`.
     pub begun: Option<AllBegun>,
 }
 

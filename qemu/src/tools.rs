@@ -1,10 +1,8 @@
 //! Where QEMU, the firmware and the boot loaders are: in the cache, where `qemu/lab` unpacked them,
 //! else where Debian's packages install them.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::env;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 

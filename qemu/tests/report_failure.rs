@@ -2,15 +2,13 @@
 //! there is no boot partition to mount, and no journal, so stand-ins of `mount` and `journalctl` are on its path.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Output},
-    thread::{self, JoinHandle},
-};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread::{self, JoinHandle};
 
 const SCRIPT: &str = include_str!("../image/overlay/usr/lib/dracut/modules.d/35firesteel/report-failure.sh");
 

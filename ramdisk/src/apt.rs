@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::digest::sha256_hex;
 
-/// Lists older than this are fetched anew; point releases and security updates come at this pace.
+/// Lists older than this are fetched again; point releases and security updates come at this pace.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Names that Debian's suites go by; other repositories of a machine use names of their own.
 const DEBIAN_SUITES: [&str; 8] = ["bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable", "oldstable"];
@@ -197,7 +197,7 @@ fn sources_from(targets: &str, suite: &str, keyring: Option<&str>) -> Option<Str
     Some(lines)
 }
 
-/// `'URI' FILE BYTES SHA256:DIGEST`
+/// Reads a line of the form `'URI' FILE BYTES SHA256:DIGEST`.
 fn parse_uri_line(line: &str) -> Option<(&str, &str)> {
     let mut words = line.strip_prefix('\'')?.split_whitespace().skip(1);
     let file = words.next()?;

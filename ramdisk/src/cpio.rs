@@ -17,7 +17,13 @@ enum CpioNode {
     Folder,
     File { bytes: Vec<u8>, mode: u32 },
     Link { target: String },
-    CharacterDevice { major: u32, minor: u32, mode: u32 },
+    CharacterDevice { device: DeviceNumber, mode: u32 },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct DeviceNumber {
+    major: u32,
+    minor: u32,
 }
 
 /// An archive being put together. Paths are relative; missing parent folders are added.
@@ -41,7 +47,7 @@ impl Archive {
     }
 
     pub fn add_character_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
-        self.insert(path, CpioNode::CharacterDevice { major, minor, mode });
+        self.insert(path, CpioNode::CharacterDevice { device: DeviceNumber { major, minor }, mode });
     }
 
     fn insert(&mut self, path: &str, node: CpioNode) {
@@ -58,27 +64,26 @@ impl Archive {
         let mut out = Vec::new();
         // Sorted by path, so that a folder always comes before what is in it.
         for (inode, (path, node)) in (1u32..).zip(&self.nodes) {
+            let none = DeviceNumber::default();
             let (mode, links, device, content) = match node {
-                CpioNode::Folder => (MODE_FOLDER | 0o755, 2, (0, 0), [].as_slice()),
-                CpioNode::File { bytes, mode } => (MODE_FILE | mode, 1, (0, 0), bytes.as_slice()),
-                CpioNode::Link { target } => (MODE_LINK | 0o777, 1, (0, 0), target.as_bytes()),
-                CpioNode::CharacterDevice { major, minor, mode } => {
-                    (MODE_CHARACTER_DEVICE | mode, 1, (*major, *minor), [].as_slice())
-                }
+                CpioNode::Folder => (MODE_FOLDER | 0o755, 2, none, [].as_slice()),
+                CpioNode::File { bytes, mode } => (MODE_FILE | mode, 1, none, bytes.as_slice()),
+                CpioNode::Link { target } => (MODE_LINK | 0o777, 1, none, target.as_bytes()),
+                CpioNode::CharacterDevice { device, mode } => (MODE_CHARACTER_DEVICE | mode, 1, *device, [].as_slice()),
             };
             write_entry(&mut out, path, inode, mode, links, device, content);
         }
-        write_entry(&mut out, "TRAILER!!!", 0, 0, 1, (0, 0), &[]);
+        write_entry(&mut out, "TRAILER!!!", 0, 0, 1, DeviceNumber::default(), &[]);
         out.resize(out.len().next_multiple_of(ARCHIVE_ALIGNMENT), 0);
         out
     }
 }
 
-fn write_entry(out: &mut Vec<u8>, path: &str, inode: u32, mode: u32, links: u32, device: (u32, u32), content: &[u8]) {
+fn write_entry(out: &mut Vec<u8>, path: &str, inode: u32, mode: u32, links: u32, device: DeviceNumber, content: &[u8]) {
     let length = u32::try_from(content.len()).unwrap_or_else(|_| unreachable!("files come from bounded packages"));
     let name_length = u32::try_from(path.len() + 1).unwrap_or_else(|_| unreachable!("paths come from bounded names"));
     // magic ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor namesize check
-    let fields = [inode, mode, 0, 0, links, 0, length, 0, 0, device.0, device.1, name_length, 0];
+    let fields = [inode, mode, 0, 0, links, 0, length, 0, 0, device.major, device.minor, name_length, 0];
     out.extend_from_slice(b"070701");
     for field in fields {
         out.extend_from_slice(format!("{field:08X}").as_bytes());

@@ -152,7 +152,7 @@ fn members(archive: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     })
 }
 
-/// Unpacked by [`check`]; a bomb would take long.
+/// Most bytes that [`check`] unpacks; a bomb would take long.
 const CHECKED_BYTES_MAX: u64 = 1 << 20;
 
 /// Walks any bytes as a package would be walked; must neither panic nor loop.

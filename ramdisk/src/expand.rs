@@ -1,5 +1,5 @@
-//! The compressions of packages and modules, within bounds: neither a decoder's memory nor what
-//! comes out of it is left to who made the file.
+//! The compressions of packages and modules, within bounds: the file decides neither on a decoder's memory nor on how
+//! much comes out of it.
 
 use std::io::{self, Read};
 

@@ -1,6 +1,6 @@
 //! The text files by which the agent (or modprobe) finds a module and what it needs.
 //!
-//! Same names and grammar as `depmod` writes, so that Debian's tools can read them in a rescue shell.
+//! Names and grammar are those of `depmod`, so that Debian's tools can read the files in a rescue shell.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ pub(crate) fn aliases(tree: &ModuleTree, chosen: &BTreeSet<String>) -> String {
     let mut out = String::new();
     for name in chosen {
         for alias in tree.get(name).into_iter().flat_map(|module| &module.info.aliases) {
-            // A pattern with a space could not be told from its module; none exists.
+            // A pattern with a space would run into its module; none exists.
             if !alias.contains(char::is_whitespace) {
                 append(&mut out, format_args!("alias {alias} {name}\n"));
             }

@@ -9,9 +9,9 @@ use crate::tree::{ModuleTree, TreeError, is_module_path};
 /// Which of Debian's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// For any machine.
+    /// The kernel for any machine.
     Generic,
-    /// For virtual machines: starts faster, but has no SATA and no drivers for real network cards.
+    /// The kernel for virtual machines: starts faster, but has no SATA and no drivers for real network cards.
     Cloud,
 }
 

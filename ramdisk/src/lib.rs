@@ -8,9 +8,9 @@
 //!                                                                                      manifest.json
 //! ```
 //!
-//! Same inputs, same bytes: whatever the folder, the user, the umask and the time. No privileges are
-//! needed, no package is installed and no foreign program runs but `apt-get`, for fetching packages.
-//! It knows nothing of hosts, boot entries or the lab.
+//! The same inputs give the same bytes, whatever the folder, the user, the umask and the time. It needs no
+//! privileges, installs no package and runs no foreign program but `apt-get`, which fetches packages.
+//! The binary `ramdisk` and the lab call it. It knows nothing of hosts, boot entries or the lab.
 //!
 //! The initramfs is two archives, one after the other, as the kernel allows: the modules, whose
 //! compression takes seconds and which are kept in a cache, and the agent, which changes often.

@@ -104,6 +104,6 @@ fn default_cache() -> anyhow::Result<PathBuf> {
 }
 
 fn print_status(text: &str) {
-    // Progress is for people; where nobody can read it, it may get lost.
+    // Progress is for people; where it cannot be written, it may get lost.
     drop(writeln!(std::io::stderr(), "ramdisk: {text}"));
 }

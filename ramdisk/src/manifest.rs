@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Raised when the meaning of a field changes, or the same inputs give other bytes.
+/// The number of the format. It grows when the meaning of a field changes, or when the same inputs give other bytes.
 pub const FORMAT: u32 = 1;
 
 /// The description of one built ramdisk.

@@ -3,10 +3,8 @@
 //! `dpkg-deb` writes GNU tar: plain headers, and `L` entries before names longer than 100 bytes.
 //! Links, devices and folders are passed over.
 
-use std::{
-    cell::Cell,
-    io::{self, Read},
-};
+use std::cell::Cell;
+use std::io::{self, Read};
 
 use tar::Archive;
 
@@ -32,14 +30,15 @@ pub fn for_each_file(
     wanted: &mut dyn FnMut(&str) -> bool,
     take: &mut dyn FnMut(&str, Vec<u8>),
 ) -> Result<(), TarError> {
-    let at_end = Cell::new(false);
+    let (at_end, has_failed) = (Cell::new(false), Cell::new(false));
     let failed = |error: io::Error| match error.kind() {
         _ if at_end.get() => TarError::Read(io::ErrorKind::UnexpectedEof.into()),
+        _ if has_failed.get() => TarError::Read(error),
         // So the reader of archives calls what it does not like.
         io::ErrorKind::Other => TarError::Header,
         _ => TarError::Read(error),
     };
-    let mut archive = Archive::new(Watched { reader, at_end: &at_end });
+    let mut archive = Archive::new(Watched { reader, at_end: &at_end, has_failed: &has_failed });
     let mut long_name: Option<String> = None;
     // Raw, for its own reading of long names is not bounded.
     for entry in archive.entries().map_err(failed)?.raw(true) {
@@ -74,15 +73,16 @@ pub fn check(mut bytes: &[u8]) {
     drop(for_each_file(&mut bytes, &mut |_| true, &mut |_, _| {}));
 }
 
-/// Takes note when there is nothing more to read.
+/// Notes where the bytes end, and whether reading them failed.
 struct Watched<'a> {
     reader: &'a mut dyn Read,
     at_end: &'a Cell<bool>,
+    has_failed: &'a Cell<bool>,
 }
 
 impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.reader.read(buffer)?;
+        let bytes = self.reader.read(buffer).inspect_err(|_| self.has_failed.set(true))?;
         self.at_end.set(bytes == 0 && !buffer.is_empty());
         Ok(bytes)
     }

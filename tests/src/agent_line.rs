@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot have it fails by panicking")]
 
-use std::{
-    fs,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use firesteel_boot::RoutePath;
@@ -17,10 +15,9 @@ use firesteel_wire::{
 };
 use reqwest::{Client, ClientBuilder, Response};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 
 use crate::network::ADDRESS;

@@ -2,19 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read what it looks at fails by panicking")]
 
-use std::{
-    fs,
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
-use base64::{
-    Engine as _,
-    engine::{
-        GeneralPurpose,
-        general_purpose::{STANDARD, URL_SAFE},
-    },
-};
+use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use flate2::read::GzDecoder;
 use serde_json::json;
 

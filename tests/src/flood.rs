@@ -2,23 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot have it fails by panicking")]
 
-use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_facts::Mac;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-use crate::{
-    agent_line,
-    field::{dhcp_socket, host_mac},
-    network::ADDRESS,
-};
+use crate::agent_line;
+use crate::field::{dhcp_socket, host_mac};
+use crate::network::ADDRESS;
 
 /// What there is too much of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! What an honest agent shows of its steps, for agents without a machine below them. Attacks alter it.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_wire::erasure::{ErasureEvidence, ErasurePolicy, Grade, Samples};
+use firesteel_wire::hand_off::{FIRST_BOOT, Forms, HandOffForm};
+use firesteel_wire::receipt::FileReadBack;
 use firesteel_wire::{
     DiskIdentity, Evidence, HandOffFile, ImageStream, Inventory, InventoryDisk, PartitionTableRecord, PlanStep,
-    erasure::{ErasureEvidence, ErasurePolicy, Grade, Samples},
-    hand_off::{FIRST_BOOT, Forms, HandOffForm},
-    receipt::FileReadBack,
 };
 use ring::digest::{SHA256, digest};
 

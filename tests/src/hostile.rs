@@ -7,22 +7,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot have it fails by panicking")]
 
-use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-use crate::{
-    field::{Field, boot_request},
-    flood::{self, Flood},
-    network::ADDRESS,
-};
+use crate::field::{Field, boot_request};
+use crate::flood::{self, Flood};
+use crate::network::ADDRESS;
 
 /// So small that the appliance cannot hand a large file to the connection.
 const SLOW_BUFFER_BYTES: usize = 4096;

@@ -1,9 +1,14 @@
-//! What crosses crates: real clients and peers against the appliance's services, and the fuzz
-//! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
-//! replay test and the fuzzer, [`appliance`] by every suite of a real client, [`network`] by those that need
-//! one that serves machines, [`field`] by those that are on its wire, [`agent_line`] by those that speak as an agent,
-//! [`hostile`] and [`flood`] by those that attack, [`dialing`] by those whose BMCs and origins are on this machine,
-//! [`honest`] by those whose agents have no machine, [`fake_clock`] by those whose appliance has a wrong clock.
+//! Tests of what crosses crates: real clients and peers against the appliance's services, and the fuzz targets of every
+//! parser of foreign bytes. The suites are in `tests/`, and this library is what several of them share. It may know
+//! every crate; no product knows it.
+//!
+//! - [`fuzz`]: for the replay test and the fuzzer
+//! - [`appliance`]: for every suite of a real client; [`network`] where it serves machines
+//! - [`field`]: for suites that are on its wire; [`agent_line`] for those that speak as an agent
+//! - [`hostile`], [`flood`]: for suites that attack
+//! - [`dialing`]: for suites whose BMCs and origins are on this machine
+//! - [`honest`]: for suites whose agents have no machine
+//! - [`fake_clock`]: for suites whose appliance has a wrong clock
 
 pub mod agent_line;
 pub mod appliance;

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
+use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::ConfigSettings;
@@ -31,7 +31,7 @@ impl Images for NoImages {
     }
 }
 
-fn controllers(core: &Core) -> Controllers {
+fn controllers(core: &Core) -> HostControllers {
     let runtime = Arc::new(Tokio::new());
     let config = ControllersConfig {
         core: core.clone(),
@@ -61,7 +61,7 @@ fn controllers(core: &Core) -> Controllers {
         boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
         tells_events: false,
     };
-    Controllers::new(config).unwrap()
+    HostControllers::new(config).unwrap()
 }
 
 struct World {

@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use base64::{
-    Engine as _,
-    engine::general_purpose::{STANDARD, URL_SAFE},
-};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use firesteel_store::{GroupResource, ObjectKey, SealingKeys, Store};
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::canary::{canary, files_under, forms, found_in, holds};
@@ -305,7 +303,7 @@ fn restore_without_keys(appliance: &Appliance, backup: &Path, into: &Path) {
     let mut command = appliance.command();
     command.arg("restore").arg(backup).arg("--data").arg(into).arg("--new-keys");
     let told = succeeds(command);
-    assert!(told.contains("6 Secrets are not in it"), "{told}");
+    assert!(told.contains("6 Secrets are lost with their key: make Secrets and configs again"), "{told}");
     let database = into.join("resources.db");
     assert_eq!(Store::needs_key(&database).unwrap(), None);
     let store = Store::open(&database).unwrap();

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{
-    fs::{self, File},
-    io,
-    process::{Command, Output, Stdio},
-};
+use std::fs::{self, File};
+use std::io;
+use std::process::{Command, Output, Stdio};
 
 use firesteel_tests::appliance::Appliance;
 

@@ -1,27 +1,21 @@
 //! One ATA drive behind a SCSI-ATA translator.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use firesteel_drives::{
-    ata::{
-        AtaIdentifyData, AtaSanitize, AtaStatusRegisters, PASSWORD, SECTOR_BYTES, SanitizeState, Security, answer,
-        configuration_overlay, decode_configuration_overlay, decode_identity, identify, native_max, sanitize,
-        sanitize_state, security,
-    },
-    port::{Cdb, Data, Port},
-    scsi,
+use firesteel_drives::ata::{
+    AtaIdentifyData, AtaSanitize, AtaStatusRegisters, PASSWORD, SECTOR_BYTES, SanitizeState, Security, answer,
+    configuration_overlay, decode_configuration_overlay, decode_identity, identify, native_max, sanitize,
+    sanitize_state, security,
 };
+use firesteel_drives::port::{Cdb, Data, Port};
+use firesteel_drives::scsi;
 use firesteel_sysfs::attach::BlockQueueLimits;
 
-use crate::{
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress, Poll, chain, fell, offer},
-    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
-};
+use crate::disk_erasure::MethodFailure;
+use crate::drive::{Drive, DriveCommandProgress, Poll, chain, fell, offer};
+use crate::ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer};
 
 /// What a person can do about a frozen drive.
 const FROZEN: &str = "the firmware froze the drive's security; power-cycle the drive, or switch the freeze off in the \
@@ -111,7 +105,7 @@ impl<'a> AtaDrive<'a> {
     fn native_max(&self, heir: bool) -> anyhow::Result<u64> {
         let answer = self.ask(&native_max(heir))?;
         if answer.is_error() {
-            bail!("the drive refused to tell");
+            bail!("the drive did not report its native size");
         }
         Ok(answer.lba)
     }
@@ -166,7 +160,7 @@ fn bars_secure_erase(identity: &AtaIdentifyData) -> Option<String> {
     if state.frozen {
         return Some(FROZEN.to_owned());
     }
-    (state.enabled || state.locked).then(|| "the drive has a password of somebody else".to_owned())
+    (state.enabled || state.locked).then(|| "the drive has a foreign password".to_owned())
 }
 
 impl Drive for AtaDrive<'_> {
@@ -192,7 +186,7 @@ impl Drive for AtaDrive<'_> {
             rotational: self.queue.rotational,
             busy,
             hidden: if busy { Vec::new() } else { self.hidden(&identity) },
-            closed: security.locked.then(|| "the drive is locked with a password of somebody else".to_owned()),
+            closed: security.locked.then(|| "the drive is locked with a foreign password".to_owned()),
         })
     }
 
@@ -224,7 +218,7 @@ impl Drive for AtaDrive<'_> {
             | ErasureMethod::Overwrite
             | ErasureMethod::Metadata => return None,
         };
-        // A drive that does not answer says so when it is told to erase.
+        // A drive that does not answer here reports that when the erase is sent.
         self.identity().ok()?.expected(enhanced)
     }
 
@@ -251,7 +245,7 @@ impl Drive for AtaDrive<'_> {
             // An earlier run of ours may have lost power between password and erase. One try: after five
             // wrong ones the drive takes none before its next power cycle.
             self.security(Security::Unlock).context(
-                "the drive is locked with a password of somebody else; unlock it, or erase it with the master password",
+                "the drive is locked with a foreign password; unlock it, or erase it with the master password",
             )?;
             self.is_ours.store(true, Ordering::Relaxed);
             identity = self.identity()?;

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use firesteel_drives::port::Port;
 use firesteel_sysfs::attach::{AttachedDrive, CommandSet};
 
-use super::{
-    ata::AtaDrive,
-    drive::{Drive, PlainDrive},
-    nvme::NvmeDrive,
-    scsi::ScsiDrive,
-};
+use super::ata::AtaDrive;
+use super::drive::{Drive, PlainDrive};
+use super::nvme::NvmeDrive;
+use super::scsi::ScsiDrive;
 
 /// The drive behind this disk. `planned` are the namespaces of its controller that the plan names,
 /// this disk's among them.

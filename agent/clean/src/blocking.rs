@@ -1,18 +1,14 @@
 //! Commands that answer when the drive has erased itself, hours later: what is shown meanwhile. Nothing can stop
 //! such a command, and neither an abort nor a halt pretends to.
 
-use std::{
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress},
-    ladder::ErasureMethod,
-    watch::CleaningMonitor,
-};
+use super::disk_erasure::MethodFailure;
+use super::drive::{Drive, DriveCommandProgress};
+use super::ladder::ErasureMethod;
+use super::watch::CleaningMonitor;
 
 /// How a command ended, and why the work was to stop or to pause when it was last asked for, if it was.
 #[derive(Debug)]
@@ -21,7 +17,8 @@ pub(super) struct BlockingCommandEnd {
     pub(super) wish: Option<String>,
 }
 
-/// Begins a method in a thread of its own and tells of it until it answers. `bytes`: of all disks that it erases.
+/// Begins a method in a thread of its own and reports progress until the drive answers. `bytes` is the size of all
+/// disks that it erases.
 pub(super) fn erase(
     drive: &dyn Drive,
     method: ErasureMethod,
@@ -39,7 +36,8 @@ pub(super) fn erase(
             match answers.recv_timeout(watch.beat()) {
                 Ok(result) => return BlockingCommandEnd { result, wish },
                 Err(RecvTimeoutError::Disconnected) => {
-                    let result = Err(MethodFailure::Stuck("nobody waits for the drive's answer any more".to_owned()));
+                    let result =
+                        Err(MethodFailure::Stuck("the thread that waits for the drive's answer has ended".to_owned()));
                     return BlockingCommandEnd { result, wish };
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -52,14 +50,15 @@ pub(super) fn erase(
     })
 }
 
-/// Pure: bytes done of bytes, by the time that the drive says it takes; the end is only where the drive answers.
+/// Estimates the bytes that are done, by the time that the drive says it takes; the end is only where the drive
+/// answers. Pure.
 fn done(elapsed: Duration, expected: Option<Duration>, bytes: u64) -> (u64, u64) {
     let Some(expected) = expected.map(|time| time.as_millis()).filter(|millis| *millis > 0) else { return (0, 0) };
     let done = u128::from(bytes) * elapsed.as_millis().min(expected) / expected;
     (u64::try_from(done).unwrap_or(bytes).min(bytes - bytes.div_ceil(100)), bytes)
 }
 
-/// Pure: what people read. Changes every minute where nothing else does, so that it is seen to live.
+/// Describes the work for people. Changes every minute where nothing else does, so that it is seen to live. Pure.
 fn activity(method: ErasureMethod, elapsed: Duration, expected: Option<Duration>, wish: Option<&str>) -> String {
     let minutes = |time: Duration| time.as_secs() / 60;
     let how = match expected {
@@ -72,7 +71,7 @@ fn activity(method: ErasureMethod, elapsed: Duration, expected: Option<Duration>
     despite(&format!("{method} {how}"), wish)
 }
 
-/// Pure: an activity that goes on whatever is wished.
+/// Describes work that goes on although a stop or a pause was asked for. Pure.
 pub(super) fn despite(activity: &str, wish: Option<&str>) -> String {
     let wish = wish.map(|wish| format!("; {wish}, but the drive cannot be interrupted")).unwrap_or_default();
     format!("{activity}{wish}")

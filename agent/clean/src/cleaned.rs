@@ -1,9 +1,7 @@
 //! How the erasure of a drive ended: the evidence for its receipt, or why there is none.
 
-use firesteel_wire::{
-    DiskIdentity,
-    erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
-};
+use firesteel_wire::DiskIdentity;
+use firesteel_wire::erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod};
 
 /// A cleaned drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl CleanedDrive {
 }
 
 /// The drive is not proven to be clean.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct NotCleaned {
     pub why: String,

@@ -10,10 +10,10 @@ use firesteel_wire::{InventoryDisk, Transport, text::field};
 /// Where systemd's boot stub says from which partition the running kernel was loaded (Boot Loader Interface,
 /// `LoaderDevicePartUUID`): absent after a network boot.
 ///
-/// A BIOS leaves nothing so certain. EDD (`/sys/firmware/edd`) tells which disk is drive 80h, and not from which
-/// drive was booted; GRUB's `BOOT_IMAGE=(hd0,gpt2)` counts as that firmware did; iBFT tells which iSCSI target was
-/// booted from, and iSCSI disks are objected to in any case. What a BIOS boots the agent from are the network, sticks
-/// and virtual media, of which the last two are objected to by what they are; of a fixed disk nobody can know it.
+/// A BIOS leaves nothing so certain. EDD (`/sys/firmware/edd`) says which disk is drive 80h, but not which drive was
+/// booted. GRUB's `BOOT_IMAGE=(hd0,gpt2)` numbers disks as that firmware did. iBFT names the iSCSI target that was
+/// booted, and iSCSI disks are objected to in any case. A BIOS boots the agent from the network, from a stick or from
+/// virtual media; the last two are objected to by what they are. For a fixed disk this cannot be known.
 const LOADED_FROM: &str = "firmware/efi/efivars/LoaderDevicePartUUID-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
 /// What BMCs and gadgets call the disks that they pretend to be: vendor and model, in lower case, begin so.
@@ -56,7 +56,7 @@ pub fn read(sys: &Path, name: &str) -> DiskAccess {
     DiskAccess { network, controllers: several.iter().filter_map(file_name).collect() }
 }
 
-/// Of a namespace: its controller, or all of its subsystem's where the kernel shows it once for all paths.
+/// Finds the controller of a namespace, or all of its subsystem's where the kernel shows it once for all paths.
 fn nvme_controllers(folder: &Path) -> Vec<PathBuf> {
     let parent = folder.parent().unwrap_or(folder);
     let is = |path: &Path, prefix: &str| {
@@ -78,7 +78,7 @@ fn is_fabric(transport: &str) -> bool {
     matches!(transport, "tcp" | "rdma" | "fc" | "loop")
 }
 
-/// By the devices that the kernel's SCSI transports put between host and target.
+/// Looks for devices that the kernel's SCSI transports put between host and target.
 fn scsi_network(folder: &Path) -> Option<String> {
     let steps: Vec<_> = folder.components().map(|step| step.as_os_str().to_string_lossy()).collect();
     let any = |prefix: &str| steps.iter().any(|step| numbers(step.strip_prefix(prefix)));
@@ -108,8 +108,8 @@ pub fn loaded_from(sys: &Path) -> Option<String> {
     (text.len() == 36).then_some(text)
 }
 
-/// Pure: why this disk is not to be wiped, whatever it holds and whoever names it: several paths lead to it. `all` are
-/// the host's disks, this one among them.
+/// Says why this disk must not be wiped, whatever it holds and even if the plan names it: several paths lead to it.
+/// Pure; `all` are the host's disks, this one among them.
 #[must_use]
 pub fn several_paths(disk: &InventoryDisk, reached: &DiskAccess, all: &[InventoryDisk]) -> Vec<String> {
     let mut objections = Vec::new();
@@ -126,7 +126,7 @@ pub fn several_paths(disk: &InventoryDisk, reached: &DiskAccess, all: &[Inventor
     objections
 }
 
-/// Pure: why this disk is not to be wiped unless its owner names it.
+/// Says why this disk must not be wiped unless its owner names it. Pure.
 #[must_use]
 pub fn attachment(disk: &InventoryDisk, reached: &DiskAccess) -> Vec<String> {
     let mut objections = Vec::new();

@@ -1,14 +1,12 @@
 //! The way up the ladder: after each outcome the next move. Pure; [`super::perform`] makes the moves.
 //!
-//! A rung counts only after [`ErasureMove::Prove`] said that nothing of before is left. What fell or lied leads
-//! to the next rung, with new canaries, or to [`ErasureMove::Stop`]: never to [`ErasureMove::ProvenErasure`].
+//! A rung counts only after [`ErasureMove::Prove`] found none of the old data. A method that failed or lied leads to
+//! the next rung, with new canaries, or to [`ErasureMove::Stop`]: never to [`ErasureMove::Done`].
 
-use firesteel_wire::erasure::{Grade, LeftOut, Samples, TriedMethod};
+use firesteel_wire::erasure::{ErasurePolicy, Grade, LeftOut, Samples, TriedMethod};
 
-use super::{
-    ladder::{Abilities, ErasureMethod, ErasurePolicy, MethodLadder},
-    proof::ReadBackVerdict,
-};
+use super::ladder::{Abilities, ErasureMethod, MethodLadder};
+use super::proof::ReadBackVerdict;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +26,8 @@ pub enum ErasureMove {
 }
 
 /// How a rung did not reach its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub enum MethodFailure {
     /// The drive refused or gave up, and takes other commands.
     Fell(String),
@@ -39,20 +38,21 @@ pub enum MethodFailure {
 /// What became of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// Of [`ErasureMove::Await`]: the drive's log, or how it ended.
+    /// What [`ErasureMove::Await`] brought: the drive's log, or how the sanitize failed.
     Awaited(Result<String, MethodFailure>),
-    /// Of [`ErasureMove::CheckBlank`] and [`ErasureMove::Prove`].
+    /// What [`ErasureMove::CheckBlank`] or [`ErasureMove::Prove`] read back.
     Looked(ReadBackVerdict),
-    /// Of [`ErasureMove::Plant`].
-    Planted(Result<(), String>),
-    /// Of [`ErasureMove::Erase`]: the drive's log.
+    /// Whether [`ErasureMove::Plant`] wrote the canaries.
+    Planted(Result<(), MethodFailure>),
+    /// What [`ErasureMove::Erase`] brought: the drive's log, or how the method failed.
     Erased(Result<String, MethodFailure>),
 }
 
 /// The end that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvenErasure {
-    /// `None`: a sanitize that somebody began before this climb; the drive does not say which.
+    /// The method that erased the disk. `None` stands for a sanitize that was running before this climb: the drive does
+    /// not say which one.
     pub method: Option<ErasureMethod>,
     pub grade: Grade,
     /// What the drive said, empty for the kernel's methods.
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn what_cannot_be_proven_is_not_begun() {
         let mut climb = climb(&abilities(&[]));
-        climb.take(MoveOutcome::Planted(Err("canary 3 was not kept".into())));
+        climb.take(MoveOutcome::Planted(Err(MethodFailure::Fell("canary 3 was not kept".into()))));
         assert!(matches!(climb.due(), ErasureMove::Stop(why) if why.contains("none was begun")));
         let closed = Abilities { closed: Some("locked".into()), ..Abilities::default() };
         assert_eq!(super::tests::climb(&closed).due(), ErasureMove::Stop("locked".into()));
@@ -366,7 +366,7 @@ mod tests {
                         MoveOutcome::Looked(ReadBackVerdict::Unread(say("unread")))
                     }
                     (ErasureMove::Plant, 0..7) => MoveOutcome::Planted(Ok(())),
-                    (ErasureMove::Plant, _) => MoveOutcome::Planted(Err(say("not kept"))),
+                    (ErasureMove::Plant, _) => MoveOutcome::Planted(Err(MethodFailure::Fell(say("not kept")))),
                     (ErasureMove::Erase(_), 0..4) => MoveOutcome::Erased(Ok(say("log"))),
                     (ErasureMove::Erase(_), 4..7) => MoveOutcome::Erased(Err(MethodFailure::Fell(say("failed")))),
                     (ErasureMove::Erase(_), _) => MoveOutcome::Erased(Err(MethodFailure::Stuck(say("stuck")))),

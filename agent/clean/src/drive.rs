@@ -5,10 +5,8 @@ use std::{error::Error, time::Duration};
 
 use firesteel_sysfs::attach::BlockQueueLimits;
 
-use super::{
-    disk_erasure::MethodFailure,
-    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
-};
+use super::disk_erasure::MethodFailure;
+use super::ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer};
 
 /// A command that the drive took.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub enum DriveCommandProgress {
 /// How a sanitize stands, by the drive's own word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// In 65536ths, where the drive tells.
+    /// The progress is in 65536ths, where the drive reports it.
     Running {
         progress: Option<u16>,
     },
@@ -31,8 +29,8 @@ pub enum Poll {
     Idle,
 }
 
-/// A drive that can be asked and told to erase itself. All are blocking; an erasure runs in a thread of its own,
-/// so that its caller can tell of it.
+/// A drive that erases itself on command. All calls block; an erasure runs in a thread of its own, so that its caller
+/// can report progress.
 pub trait Drive: Sync {
     /// What it can do and how it stands now. Changes nothing.
     ///
@@ -110,8 +108,9 @@ pub(super) fn fell(error: impl Into<anyhow::Error>) -> MethodFailure {
     MethodFailure::Fell(chain(error.as_ref()))
 }
 
-/// An error with its causes.
-pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+/// Returns an error with its causes, each once.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

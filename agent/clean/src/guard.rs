@@ -4,10 +4,8 @@
 use firesteel_contents::DiskContents;
 use firesteel_wire::InventoryDisk;
 
-use super::{
-    disk_access::{self, DiskAccess},
-    foreign::Scan,
-};
+use super::disk_access::{self, DiskAccess};
+use super::foreign::Scan;
 
 /// The contents with all that speaks against the disk. `all` are the host's disks; `loaded_from` is the GUID of the
 /// partition that the running agent was loaded from.

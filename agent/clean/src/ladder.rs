@@ -8,8 +8,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-pub use firesteel_wire::erasure::ErasurePolicy;
-use firesteel_wire::erasure::{Grade, LeftOut};
+use firesteel_wire::erasure::{ErasurePolicy, Grade, LeftOut};
 
 /// One way to erase. The drive's kind says which command that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,7 +130,7 @@ pub enum EraseReach {
     Disk,
     /// These NVMe namespaces.
     Namespaces(BTreeSet<u32>),
-    /// More than the drive tells; the reason in words.
+    /// More than the drive reports; the reason in words.
     Unknown(String),
 }
 
@@ -149,18 +148,18 @@ pub struct MethodOffer {
 pub struct Abilities {
     pub offers: Vec<MethodOffer>,
     pub rotational: bool,
-    /// A sanitize that somebody began is still running.
+    /// A sanitize that another program began is still running.
     pub busy: bool,
     /// Areas that no command of ours reads back, in words: `4096 blocks behind a host protected area`.
     pub hidden: Vec<String>,
-    /// Nothing may be written or erased while this stands: `locked with a password of somebody else`.
+    /// Why nothing may be written or erased at all, such as a lock with a foreign password.
     pub closed: Option<String>,
 }
 
 /// What the drive said when one of its methods was not wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MethodLadder {
-    /// In the order in which they are tried.
+    /// The methods in the order in which they are tried.
     pub rungs: Vec<ErasureMethod>,
     pub left_out: Vec<LeftOut>,
 }
@@ -171,9 +170,9 @@ pub struct MethodLadder {
 pub fn build(abilities: &Abilities, planned: &BTreeSet<u32>, policy: ErasurePolicy) -> MethodLadder {
     let mut ladder = MethodLadder::default();
     for method in ErasureMethod::ALL {
-        match judge(abilities, planned, policy, method) {
-            Ok(()) => ladder.rungs.push(method),
-            Err(why) => ladder.left_out.push(LeftOut { method: method.name().to_owned(), why }),
+        match why_left_out(abilities, planned, policy, method) {
+            None => ladder.rungs.push(method),
+            Some(why) => ladder.left_out.push(LeftOut { method: method.name().to_owned(), why }),
         }
     }
     let grade = |method: ErasureMethod| method.grade(abilities.rotational);
@@ -184,43 +183,42 @@ pub fn build(abilities: &Abilities, planned: &BTreeSet<u32>, policy: ErasurePoli
     ladder
 }
 
-fn judge(
+fn why_left_out(
     abilities: &Abilities,
     planned: &BTreeSet<u32>,
     policy: ErasurePolicy,
     method: ErasureMethod,
-) -> Result<(), String> {
-    if let Some(why) = &abilities.closed {
-        return Err(why.clone());
+) -> Option<String> {
+    if abilities.closed.is_some() {
+        return abilities.closed.clone();
     }
     match (policy, method) {
-        (ErasurePolicy::Metadata, ErasureMethod::Metadata) => return Ok(()),
-        (ErasurePolicy::Metadata, _) => return Err("the policy asks for the metadata alone".to_owned()),
+        (ErasurePolicy::Metadata, ErasureMethod::Metadata) => return None,
+        (ErasurePolicy::Metadata, _) => return Some("the policy asks for the metadata alone".to_owned()),
         (ErasurePolicy::Quick | ErasurePolicy::Full, ErasureMethod::Metadata) => {
-            return Err("clearing metadata leaves the data".to_owned());
+            return Some("clearing metadata leaves the data".to_owned());
         }
+        (ErasurePolicy::Quick | ErasurePolicy::Full, ErasureMethod::Overwrite) => return None,
         (ErasurePolicy::Quick | ErasurePolicy::Full, _) => {}
     }
-    if method == ErasureMethod::Overwrite {
-        return Ok(());
-    }
     let Some(offer) = abilities.offers.iter().find(|offer| offer.method == method) else {
-        return Err("the drive does not offer it".to_owned());
+        return Some("the drive does not offer it".to_owned());
     };
     match &offer.reach {
         EraseReach::Disk => {}
-        EraseReach::Unknown(why) => return Err(why.clone()),
+        EraseReach::Unknown(why) => return Some(why.clone()),
         EraseReach::Namespaces(reached) => {
             let others: Vec<String> = reached.difference(planned).map(ToString::to_string).collect();
             if !others.is_empty() {
-                return Err(format!("it reaches namespaces that the plan does not name: {}", others.join(", ")));
+                return Some(format!("it reaches namespaces that the plan does not name: {}", others.join(", ")));
             }
         }
     }
-    offer.barred.clone().map_or(Ok(()), Err)
+    offer.barred.clone()
 }
 
-/// What a method does not reach, or claims to reach where nobody can look: for the receipt, in words.
+/// Lists what a method does not reach, or claims to reach where nothing can be read back. The texts go into the
+/// receipt.
 #[must_use]
 pub fn not_reached(method: ErasureMethod, abilities: &Abilities) -> Vec<String> {
     let grade = method.grade(abilities.rotational);

@@ -5,29 +5,44 @@ use std::io;
 
 use firesteel_images::write::{AlignedBuffer, DiskReader, WritableDisk};
 
-use super::{
-    drive::chain,
-    proof::{self, Check, ReadBackVerdict, SAMPLE_BYTES, Sample, SamplePoint},
-};
+use super::drive::chain;
+use super::proof::{self, Check, ReadBackVerdict, SAMPLE_BYTES, Sample, SamplePoint};
+
+/// What the medium did not do.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    #[error("a disk of {0} bytes has no place for a sample")]
+    NoPlace(u64),
+    #[error("writing a canary at {0}")]
+    WriteCanary(u64, #[source] io::Error),
+    #[error("flushing the canaries")]
+    FlushCanaries(#[source] io::Error),
+    #[error("reading the canary at {0}")]
+    ReadCanary(u64, #[source] io::Error),
+    #[error("the disk did not keep the canary at {0}")]
+    LostCanary(u64),
+    #[error("flushing the disk's cache")]
+    Flush(#[source] io::Error),
+    #[error("opening the disk for reading back")]
+    Open(#[source] io::Error),
+}
 
 /// Writes the canaries and takes a sample of every place, canaries included, as the medium has it now.
 ///
 /// # Errors
-/// In words: a canary that could not be written, or was not there when it was read back. Such a disk can
-/// prove nothing.
-pub fn plant(disk: &dyn WritableDisk, seed: &[u8; 32]) -> Result<Vec<Sample>, String> {
+/// Fails if a canary could not be written, or was not there when it was read back. Such a disk can prove nothing.
+pub fn plant(disk: &dyn WritableDisk, seed: &[u8; 32]) -> Result<Vec<Sample>, SampleError> {
     let places = proof::places(disk.size_bytes(), disk.block_bytes(), seed);
     if places.is_empty() {
-        return Err(format!("a disk of {} bytes has no place for a sample", disk.size_bytes()));
+        return Err(SampleError::NoPlace(disk.size_bytes()));
     }
     let mut buffer = AlignedBuffer::new(SAMPLE_BYTES);
     for place in places.iter().filter(|place| place.canary) {
         buffer.copy_from_slice(&proof::canary(place.offset, seed));
-        disk.write_at(place.offset, &buffer)
-            .map_err(|error| format!("writing a canary at {}: {}", place.offset, chain(&error)))?;
+        disk.write_at(place.offset, &buffer).map_err(|error| SampleError::WriteCanary(place.offset, error))?;
     }
-    disk.flush().map_err(|error| format!("flushing the canaries: {}", chain(&error)))?;
-    let reader = open(disk)?;
+    disk.flush().map_err(SampleError::FlushCanaries)?;
+    let reader = disk.reader().map_err(SampleError::Open)?;
     places.into_iter().map(|place| take(&*reader, &mut buffer, place, seed)).collect()
 }
 
@@ -36,19 +51,16 @@ fn take(
     buffer: &mut AlignedBuffer,
     place: SamplePoint,
     seed: &[u8; 32],
-) -> Result<Sample, String> {
-    let content = read(reader, buffer, place);
-    if place.canary {
-        match &content {
-            Err(error) => return Err(format!("reading the canary at {}: {}", place.offset, chain(error))),
-            Ok(content) if *content != proof::canary(place.offset, seed) => {
-                return Err(format!("the disk did not keep the canary at {}", place.offset));
-            }
-            Ok(_) => {}
+) -> Result<Sample, SampleError> {
+    let content = match read(reader, buffer, place) {
+        Err(error) if place.canary => return Err(SampleError::ReadCanary(place.offset, error)),
+        Ok(content) if place.canary && content != proof::canary(place.offset, seed) => {
+            return Err(SampleError::LostCanary(place.offset));
         }
-    }
-    // A sector that cannot be read before is no obstacle: it must be readable afterwards.
-    Ok(proof::sample(place, content.as_deref().ok()))
+        // A sector that cannot be read before is no obstacle: it must be readable afterwards.
+        content => content.ok(),
+    };
+    Ok(proof::sample(place, content.as_deref()))
 }
 
 /// Reads every sample's place back.
@@ -64,17 +76,17 @@ pub fn compare_blank(disk: &dyn WritableDisk, seed: &[u8; 32], check: &mut Check
     read_places(disk, places.iter(), |place, now| check.add_blank(*place, now), |place| *place)
 }
 
-/// `Some` when the disk could not be looked at, at all.
+/// Adds what each place holds now. Returns a verdict only if the disk could not be read at all.
 fn read_places<'a, T: 'a>(
     disk: &dyn WritableDisk,
     each: impl Iterator<Item = &'a T>,
     mut add: impl FnMut(&T, Option<&[u8]>),
     place: impl Fn(&T) -> SamplePoint,
 ) -> Option<ReadBackVerdict> {
-    let flushed = disk.flush().map_err(|error| format!("flushing the disk's cache: {}", chain(&error)));
-    let reader = match flushed.and_then(|()| open(disk)) {
+    let flushed = disk.flush().map_err(SampleError::Flush);
+    let reader = match flushed.and_then(|()| disk.reader().map_err(SampleError::Open)) {
         Ok(reader) => reader,
-        Err(why) => return Some(ReadBackVerdict::Unread(why)),
+        Err(error) => return Some(ReadBackVerdict::Unread(chain(&error))),
     };
     let mut buffer = AlignedBuffer::new(SAMPLE_BYTES);
     for one in each {
@@ -82,10 +94,6 @@ fn read_places<'a, T: 'a>(
         add(one, now.as_deref().ok());
     }
     None
-}
-
-fn open(disk: &dyn WritableDisk) -> Result<Box<dyn DiskReader>, String> {
-    disk.reader().map_err(|error| format!("opening the disk for reading back: {}", chain(&error)))
 }
 
 fn read(reader: &dyn DiskReader, buffer: &mut AlignedBuffer, place: SamplePoint) -> io::Result<Vec<u8>> {

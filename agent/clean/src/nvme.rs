@@ -3,21 +3,17 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context;
-use firesteel_drives::{
-    nvme::{
-        Controller, IDENTIFY_BYTES, Identify, Namespace, NvmeSanitizeAction, NvmeSanitizeProgress, SANITIZE_LOG_BYTES,
-        SanitizeLog, SecureErase, controller, decode_sanitize_log, format, identify, namespace, namespace_list,
-        sanitize, sanitize_log,
-    },
-    port::{Data, Port},
+use firesteel_drives::nvme::{
+    Controller, IDENTIFY_BYTES, Identify, Namespace, NvmeSanitizeAction, NvmeSanitizeProgress, SANITIZE_LOG_BYTES,
+    SanitizeLog, SecureErase, controller, decode_sanitize_log, format, identify, namespace, namespace_list, sanitize,
+    sanitize_log,
 };
+use firesteel_drives::port::{Data, Port};
 use firesteel_sysfs::attach::BlockQueueLimits;
 
-use crate::{
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress, Poll, fell, offer},
-    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
-};
+use crate::disk_erasure::MethodFailure;
+use crate::drive::{Drive, DriveCommandProgress, Poll, fell, offer};
+use crate::ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer};
 
 /// Pages of namespace lists that are read: 1024 namespaces each, and no drive has more.
 const LIST_PAGES_MAX: usize = 4;
@@ -78,7 +74,7 @@ impl NvmeDrive<'_> {
             return Ok(EraseReach::Namespaces(active.union(&allocated).copied().collect()));
         }
         if controller.has_siblings {
-            let why = "the subsystem has other controllers, and this one does not tell which namespaces they have";
+            let why = "the subsystem has other controllers, and this one does not report which namespaces they have";
             return Ok(EraseReach::Unknown(why.to_owned()));
         }
         Ok(EraseReach::Namespaces(active))

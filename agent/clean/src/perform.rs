@@ -3,31 +3,27 @@
 //! One run is one drive with all of its disks: an NVMe controller whose sanitize reaches several
 //! namespaces is cleaned once, and every namespace has its samples.
 
-use std::{
-    collections::BTreeSet,
-    io,
-    ops::Range,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use firesteel_images::write::{Aborted, AlignedBuffer, WritableDisk, WriteControl, WriteProgress, metadata};
+use firesteel_wire::erasure::ErasurePolicy;
 
-use super::{
-    blocking,
-    cleaned::{CleanedDrive, NotCleaned},
-    disk_erasure::{DiskErasure, ErasureMove, MethodFailure, MoveOutcome, ProvenErasure},
-    drive::{Drive, DriveCommandProgress, Poll, chain},
-    ladder::{self, Abilities, ErasureMethod, ErasurePolicy},
-    medium,
-    proof::{Check, ReadBackVerdict, Sample},
-    watch::CleaningMonitor,
-    zeroing::{ZeroingMethod, ZeroingTrial},
-};
+use super::cleaned::{CleanedDrive, NotCleaned};
+use super::disk_erasure::{DiskErasure, ErasureMove, MethodFailure, MoveOutcome, ProvenErasure};
+use super::drive::{Drive, DriveCommandProgress, Poll, chain, fell};
+use super::ladder::{self, Abilities, ErasureMethod};
+use super::proof::{Check, ReadBackVerdict, Sample};
+use super::watch::CleaningMonitor;
+use super::zeroing::{ZeroingMethod, ZeroingTrial};
+use super::{blocking, medium};
 
-/// Between two looks at a running sanitize.
+/// The pause between two polls of a running sanitize.
 const POLL_PAUSE: Duration = Duration::from_secs(2);
-/// A sanitize whose progress stands still for so long is given up. Some drives move theirs by whole
-/// percents: 1 % of a magnetic disk that takes two days is half an hour.
+/// How long the progress of a sanitize may stand still. Some drives move theirs by whole percents: 1 % of a magnetic
+/// disk that takes two days is half an hour.
 pub const STALL_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 /// Answers in a row that may be missing: a drive that resets itself comes back within seconds.
 const SILENT_POLLS_MAX: u32 = 30;
@@ -62,15 +58,10 @@ impl std::fmt::Debug for CleaningJob<'_> {
 /// Cleans one drive.
 ///
 /// # Errors
-/// It is not clean, or nobody knows; the error says what was tried. The drive holds no password of ours
-/// then, unless the text says so.
+/// Fails if the drive is not clean or cannot be proven to be. The error says what was tried. The drive holds no
+/// password of ours then, unless the text says so.
 pub fn clean(job: &CleaningJob<'_>, watch: &dyn CleaningMonitor) -> Result<CleanedDrive, NotCleaned> {
-    let untouched = |error: anyhow::Error| NotCleaned {
-        why: chain(error.as_ref()),
-        tried: Vec::new(),
-        left_out: Vec::new(),
-        disk_changed: false,
-    };
+    let untouched = |error: anyhow::Error| NotCleaned { why: chain(error.as_ref()), ..NotCleaned::default() };
     job.drive.undo_incomplete_erasure().map_err(untouched)?;
     let abilities = job.drive.examine().map_err(untouched)?;
     let ladder = ladder::build(&abilities, job.namespaces, job.policy);
@@ -82,7 +73,7 @@ struct CleaningRun<'a> {
     job: &'a CleaningJob<'a>,
     watch: &'a dyn CleaningMonitor,
     abilities: Abilities,
-    /// Of each disk.
+    /// The samples of each disk.
     samples: Vec<Vec<Sample>>,
     disk_changed: bool,
 }
@@ -94,20 +85,20 @@ impl CleaningRun<'_> {
             let was_busy = due == ErasureMove::Await;
             let ended = match due {
                 ErasureMove::Done(done) => return self.cleaned(climb, done),
-                ErasureMove::Stop(why) => Err(why),
-                ErasureMove::Await => self.follow().map(MoveOutcome::Awaited),
+                ErasureMove::Stop(why) => return Err(self.not_cleaned(climb, why)),
+                ErasureMove::Await => MoveFault::split(self.follow()).map(MoveOutcome::Awaited),
                 ErasureMove::CheckBlank => {
                     self.step("looking at the disk").map(|()| MoveOutcome::Looked(self.check_blank()))
                 }
-                ErasureMove::Plant => self.plant().map(MoveOutcome::Planted),
-                ErasureMove::Erase(method) => self.erase(method).map(MoveOutcome::Erased),
+                ErasureMove::Plant => MoveFault::split(self.plant()).map(MoveOutcome::Planted),
+                ErasureMove::Erase(method) => MoveFault::split(self.erase(method)).map(MoveOutcome::Erased),
                 ErasureMove::Prove(method) => {
                     self.step("reading back").map(|()| MoveOutcome::Looked(self.prove(method)))
                 }
             };
             match ended {
                 Ok(outcome) => climb.take(outcome),
-                Err(why) => return Err(self.not_cleaned(climb, why)),
+                Err(aborted) => return Err(self.not_cleaned(climb, aborted.to_string())),
             }
             let goes_on = !matches!(climb.due(), ErasureMove::Stop(_));
             if was_busy
@@ -135,8 +126,7 @@ impl CleaningRun<'_> {
         NotCleaned { why, tried: climb.tried, left_out: climb.left_out, disk_changed: self.disk_changed }
     }
 
-    /// After an erasure tables are cleared all the same: what a crypto erase leaves is noise, which must
-    /// not be taken for a table.
+    /// Clears the tables after any other erasure too: a crypto erase leaves noise, which must not be taken for a table.
     fn cleaned(&self, climb: DiskErasure, done: ProvenErasure) -> Result<CleanedDrive, NotCleaned> {
         if let Err(error) = self.job.drive.undo_incomplete_erasure() {
             return Err(self.not_cleaned(climb, chain(error.as_ref())));
@@ -165,24 +155,18 @@ impl CleaningRun<'_> {
     }
 
     /// Passes the gate; the error is the reason to stop.
-    fn step(&self, activity: &str) -> Result<(), String> {
-        self.progress(activity, 0, 0)
+    fn step(&self, activity: &str) -> Result<(), Aborted> {
+        self.watch.checkpoint(activity, 0, 0)
     }
 
-    fn progress(&self, activity: &str, done: u64, total: u64) -> Result<(), String> {
-        self.watch.checkpoint(activity, done, total).map_err(|aborted| aborted.to_string())
-    }
-
-    fn plant(&mut self) -> Result<Result<(), String>, String> {
+    fn plant(&mut self) -> Result<(), MoveFault> {
         self.step("taking samples")?;
         // A sanitize may have failed since the drive was looked at, and then it takes no writes.
-        if let Err(error) = self.job.drive.undo_incomplete_erasure() {
-            return Ok(Err(chain(error.as_ref())));
-        }
+        self.job.drive.undo_incomplete_erasure().map_err(fell)?;
         self.disk_changed = true;
-        let planted: Result<Vec<_>, String> =
-            self.job.disks.iter().map(|disk| medium::plant(*disk, &self.job.seed)).collect();
-        Ok(planted.map(|samples| self.samples = samples))
+        let planted: Result<_, _> = self.job.disks.iter().map(|disk| medium::plant(*disk, &self.job.seed)).collect();
+        self.samples = planted.map_err(fell)?;
+        Ok(())
     }
 
     fn prove(&self, method: ErasureMethod) -> ReadBackVerdict {
@@ -205,16 +189,12 @@ impl CleaningRun<'_> {
         check.verdict()
     }
 
-    fn erase(&mut self, method: ErasureMethod) -> Result<Result<String, MethodFailure>, String> {
+    fn erase(&mut self, method: ErasureMethod) -> Result<String, MoveFault> {
         self.step(method.name())?;
         self.disk_changed = true;
         match method {
-            ErasureMethod::Metadata => Ok(self.clear_metadata().map(|()| String::new()).map_err(MethodFailure::Fell)),
-            ErasureMethod::WriteZeroes => self.zero(),
-            ErasureMethod::Overwrite => {
-                let zeros = zeros();
-                self.each_piece(method, PIECE_BYTES, &|disk, offset, bytes| write_zeros(disk, offset, bytes, &zeros))
-            }
+            ErasureMethod::Metadata => Ok(self.clear_metadata().map(|()| String::new())?),
+            ErasureMethod::WriteZeroes | ErasureMethod::Overwrite => self.zero(method),
             ErasureMethod::SanitizeCrypto
             | ErasureMethod::SanitizeBlock
             | ErasureMethod::SanitizeOverwrite
@@ -222,25 +202,21 @@ impl CleaningRun<'_> {
             | ErasureMethod::FormatUserData
             | ErasureMethod::SecureEraseEnhanced
             | ErasureMethod::SecureErase => match self.erase_blocking(method)? {
-                Err(fall) => Ok(Err(fall)),
-                Ok(DriveCommandProgress::Ended(log)) => Ok(Ok(log)),
-                Ok(DriveCommandProgress::Running) => self.follow(),
+                DriveCommandProgress::Ended(log) => Ok(log),
+                DriveCommandProgress::Running => self.follow(),
             },
         }
     }
 
-    /// A stop or a pause that came meanwhile is heeded when the drive has answered, and says why not before.
-    fn erase_blocking(&self, method: ErasureMethod) -> Result<Result<DriveCommandProgress, MethodFailure>, String> {
+    /// Sends a command that cannot be interrupted. A stop or a pause that came meanwhile takes effect when the drive
+    /// has answered; the error then says why it did not earlier.
+    fn erase_blocking(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MoveFault> {
         let ended = blocking::erase(self.job.drive, method, self.total_bytes(), self.watch);
-        match &ended.result {
-            // It is awaited first.
-            Ok(DriveCommandProgress::Running) => {}
-            Ok(DriveCommandProgress::Ended(log)) => {
-                self.check_stop_request(ended.wish.as_ref(), method.name(), Ok(log))?
-            }
-            Err(fall) => self.check_stop_request(ended.wish.as_ref(), method.name(), Err(fall))?,
+        // A command that still runs is awaited first.
+        if ended.result != Ok(DriveCommandProgress::Running) {
+            self.check_stop_request(ended.wish.as_ref(), method.name(), ended.result.as_ref().err())?;
         }
-        Ok(ended.result)
+        Ok(ended.result?)
     }
 
     /// Stops or pauses, where that was asked for while the drive could not be interrupted.
@@ -248,17 +224,17 @@ impl CleaningRun<'_> {
         &self,
         wish: Option<&String>,
         activity: &str,
-        ended: Result<&String, &MethodFailure>,
-    ) -> Result<(), String> {
+        failure: Option<&MethodFailure>,
+    ) -> Result<(), Aborted> {
         if wish.is_none() {
             return Ok(());
         }
-        self.step(activity).map_err(|why| {
-            let how = match ended {
-                Ok(_) => "it ended first, and nothing was proven".to_owned(),
-                Err(MethodFailure::Fell(fell) | MethodFailure::Stuck(fell)) => format!("it failed first ({fell})"),
+        self.step(activity).map_err(|Aborted { reason }| {
+            let how = match failure {
+                None => "it ended first, and nothing was proven".to_owned(),
+                Some(failure) => format!("it failed first ({failure})"),
             };
-            format!("{why}; the drive cannot be interrupted in {activity}: {how}")
+            Aborted { reason: format!("{reason}; the drive cannot be interrupted in {activity}: {how}") }
         })
     }
 
@@ -266,89 +242,72 @@ impl CleaningRun<'_> {
         self.job.disks.iter().map(|disk| disk.size_bytes()).sum()
     }
 
-    fn each_piece(
-        &self,
-        method: ErasureMethod,
-        piece: u64,
-        zero: Zero<'_>,
-    ) -> Result<Result<String, MethodFailure>, String> {
-        let mut before = 0;
-        for disk in self.job.disks {
-            if let Err(fall) = self.pieces(method, (*disk, before), 0..disk.size_bytes(), (piece, zero))? {
-                return Ok(Err(fall));
-            }
-            before += disk.size_bytes();
-        }
-        Ok(Ok(String::new()))
-    }
-
-    /// By command or by writing, as the first disk that is worth a trial tells; see [`zeroing`](super::zeroing).
-    fn zero(&self) -> Result<Result<String, MethodFailure>, String> {
+    /// Overwrites by writing zeros. Other zeroing is by command or by writing, whichever was faster in a trial; see
+    /// [`zeroing`](super::zeroing).
+    fn zero(&self, method: ErasureMethod) -> Result<String, MoveFault> {
         let zeros = zeros();
         let by_command: Zero<'_> = &|disk, offset, bytes| disk.zero_at(offset, bytes);
         let by_writing: Zero<'_> = &|disk, offset, bytes| write_zeros(disk, offset, bytes, &zeros);
-        let ways = |way| match way {
-            ZeroingMethod::Command => (ZEROING_BYTES, by_command),
-            ZeroingMethod::Writing => (PIECE_BYTES, by_writing),
+        let pass = |way| match way {
+            ZeroingMethod::Command => ZeroingPass { method, piece_bytes: ZEROING_BYTES, zero: by_command },
+            ZeroingMethod::Writing => ZeroingPass { method, piece_bytes: PIECE_BYTES, zero: by_writing },
         };
+        let is_trial_due = method == ErasureMethod::WriteZeroes;
+        let untried = if is_trial_due { ZeroingMethod::Command } else { ZeroingMethod::Writing };
         let (mut trial, mut before): (Option<ZeroingTrial>, u64) = (None, 0);
         for disk in self.job.disks {
-            let run = |range, way| self.pieces(ErasureMethod::WriteZeroes, (*disk, before), range, ways(way));
+            let run = |range, way| self.zero_range(pass(way), *disk, before, range);
             let mut from = 0;
-            if trial.is_none()
+            if is_trial_due
+                && trial.is_none()
                 && let Some(bytes) = ZeroingTrial::bytes_of(disk.size_bytes())
             {
                 let mut times = [Duration::ZERO; 2];
                 for (time, way) in times.iter_mut().zip([ZeroingMethod::Command, ZeroingMethod::Writing]) {
                     let begun = Instant::now();
-                    if let Err(fall) = run(0..bytes, way)? {
-                        return Ok(Err(fall));
-                    }
+                    run(0..bytes, way)?;
                     *time = begun.elapsed();
                 }
                 trial = Some(ZeroingTrial { bytes, command: times[0], writing: times[1] });
                 from = bytes;
             }
-            if let Err(fall) = run(from..disk.size_bytes(), trial.map_or(ZeroingMethod::Command, ZeroingTrial::winner))?
-            {
-                return Ok(Err(fall));
-            }
+            run(from..disk.size_bytes(), trial.map_or(untried, ZeroingTrial::winner))?;
             before += disk.size_bytes();
         }
-        Ok(Ok(trial.map(ZeroingTrial::describe).unwrap_or_default()))
+        Ok(trial.map(ZeroingTrial::describe).unwrap_or_default())
     }
 
-    /// Zeroes a part of a disk, before which so many bytes of others are done, and has it stay.
-    fn pieces(
+    /// Zeroes a part of a disk and flushes it. `before` counts the bytes of earlier disks, for the progress.
+    fn zero_range(
         &self,
-        method: ErasureMethod,
-        (disk, before): (&dyn WritableDisk, u64),
+        pass: ZeroingPass<'_>,
+        disk: &dyn WritableDisk,
+        before: u64,
         range: Range<u64>,
-        (piece, zero): (u64, Zero<'_>),
-    ) -> Result<Result<(), MethodFailure>, String> {
+    ) -> Result<(), MoveFault> {
         let total = self.total_bytes();
+        let failed = |what: &str, error: io::Error| MethodFailure::Fell(format!("{what}: {}", chain(&error)));
         let mut offset = range.start;
         while offset < range.end {
-            self.progress(method.name(), before + offset, total)?;
-            let bytes = piece.min(range.end - offset);
-            if let Err(error) = zero(disk, offset, bytes) {
-                return Ok(Err(MethodFailure::Fell(format!("at byte {offset}: {}", chain(&error)))));
-            }
+            self.watch.checkpoint(pass.method.name(), before + offset, total)?;
+            let bytes = pass.piece_bytes.min(range.end - offset);
+            (pass.zero)(disk, offset, bytes).map_err(|error| failed(&format!("at byte {offset}"), error))?;
             offset += bytes;
         }
-        Ok(disk.flush().map_err(|error| MethodFailure::Fell(format!("flushing the disk's cache: {}", chain(&error)))))
+        Ok(disk.flush().map_err(|error| failed("flushing the disk's cache", error))?)
     }
 
-    /// Awaits the end of a sanitize. It cannot be interrupted, and a reset could harm the drive, so neither a stop nor a
-    /// halt leaves it alone; a run after a killed one awaits it as well.
-    fn follow(&self) -> Result<Result<String, MethodFailure>, String> {
+    /// Awaits the end of a sanitize. It cannot be interrupted, and a reset could harm the drive, so neither a stop nor
+    /// a halt leaves it alone; a run after a killed one awaits it as well.
+    fn follow(&self) -> Result<String, MoveFault> {
         let mut wish = None;
         let ended = self.poll(&mut wish);
-        self.check_stop_request(wish.as_ref(), SANITIZING, ended.as_ref())?;
-        Ok(ended)
+        self.check_stop_request(wish.as_ref(), SANITIZING, ended.as_ref().err())?;
+        Ok(ended?)
     }
 
-    /// Polls the drive until its sanitize ends; `wish`: why the work was to stop or to pause when it was last asked for.
+    /// Polls the drive until its sanitize ends; `wish`: why the work was to stop or to pause when it was last asked
+    /// for.
     fn poll(&self, wish: &mut Option<String>) -> Result<String, MethodFailure> {
         let (mut seen, mut still, mut silent) = (None, Duration::ZERO, 0);
         loop {
@@ -381,30 +340,58 @@ impl CleaningRun<'_> {
         }
     }
 
-    /// A drive tells 65536ths; people and rates want bytes.
+    /// Converts the drive's progress in 65536ths to bytes.
     fn sanitized(&self, progress: u16) -> (u64, u64) {
         let total = self.total_bytes();
         let done = (u128::from(total) * u128::from(progress)) >> 16;
         (u64::try_from(done).unwrap_or(total), total)
     }
 
-    fn clear_metadata(&self) -> Result<(), String> {
+    fn clear_metadata(&self) -> Result<(), MethodFailure> {
         for disk in self.job.disks {
-            let cleared = metadata::clear(*disk, &Checkpoint(self.watch));
-            cleared.map_err(|error| format!("clearing tables and signatures failed: {}", chain(&error)))?;
+            metadata::clear(*disk, &Checkpoint(self.watch)).map_err(|error| {
+                MethodFailure::Fell(format!("clearing tables and signatures failed: {}", chain(&error)))
+            })?;
         }
         Ok(())
     }
 }
 
-/// Makes so many bytes of a disk zero.
+/// What ended a move early.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum MoveFault {
+    Aborted(#[from] Aborted),
+    Method(#[from] MethodFailure),
+}
+
+impl MoveFault {
+    /// Tells the failure of a method, which the climb judges, from a stop, which ends the run.
+    fn split<T>(ended: Result<T, Self>) -> Result<Result<T, MethodFailure>, Aborted> {
+        match ended {
+            Ok(done) => Ok(Ok(done)),
+            Err(Self::Method(failure)) => Ok(Err(failure)),
+            Err(Self::Aborted(aborted)) => Err(aborted),
+        }
+    }
+}
+
+/// Makes so many bytes of a disk zero, from an offset on.
 type Zero<'a> = &'a dyn Fn(&dyn WritableDisk, u64, u64) -> io::Result<()>;
+
+/// One way to zero a disk, piece by piece.
+#[derive(Clone, Copy)]
+struct ZeroingPass<'a> {
+    method: ErasureMethod,
+    piece_bytes: u64,
+    zero: Zero<'a>,
+}
 
 fn zeros() -> AlignedBuffer {
     AlignedBuffer::new(usize::try_from(PIECE_BYTES).unwrap_or_default())
 }
 
-/// At most [`PIECE_BYTES`] of them.
+/// Writes zeros, at most [`PIECE_BYTES`] of them.
 fn write_zeros(disk: &dyn WritableDisk, offset: u64, bytes: u64, zeros: &AlignedBuffer) -> io::Result<()> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
     disk.write_at(offset, zeros.get(..bytes).unwrap_or(zeros))

@@ -1,11 +1,11 @@
 //! What proves an erasure: where samples are read and canaries written, and what their contents after
 //! the erasure mean. Pure; [`super::medium`] reads and writes.
 //!
-//! The disk is cut into equal parts and one place of [`SAMPLE_BYTES`] is drawn in each. A method that left
-//! the fraction `f` of a disk anywhere escapes `n` places with a probability of at most `(1 - f)^n`: with
-//! 512 places, 1 % of the disk is found with 99.4 %, 2 % with 99.997 %. A disk of at most
-//! [`SAMPLES_MAX`] places is read whole. Every eighth place takes a canary: bytes that stood nowhere
-//! before, so that even a blank disk, or one of an owner who wrote zeros, tells whether it was erased.
+//! The disk is cut into equal parts and one place of [`SAMPLE_BYTES`] is drawn in each. A method that left the fraction
+//! `f` of a disk anywhere escapes `n` places with a probability of at most `(1 - f)^n`: with 512 places, 1 % of the
+//! disk is found with 99.4 %, 2 % with 99.997 %. A disk of at most [`SAMPLES_MAX`] places is read whole. Every eighth
+//! place takes a canary: bytes that stood nowhere before, so that even a blank disk, or one full of zeros, proves
+//! whether it was erased.
 
 use firesteel_drives::array;
 use firesteel_facts::Sha256;
@@ -23,7 +23,7 @@ pub const SAMPLES_MIN: u64 = 512;
 pub const SAMPLES_MAX: u64 = 1024;
 /// One more place for this many bytes.
 const BYTES_FOR_ONE_MORE: u64 = 16 << 30;
-/// Of so many places one takes a canary.
+/// One of so many places takes a canary.
 const CANARY_EVERY: usize = 8;
 /// What canaries begin with, for people who find one.
 const CANARY_MARK: &[u8] = b"FIRESTEEL CANARY\n";
@@ -54,7 +54,7 @@ pub struct Sample {
 /// What reading back says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadBackVerdict {
-    /// Nothing of before is left where it was looked.
+    /// None of the old data is left at any sampled place.
     Gone(Samples),
     /// Data is left; how much and where first.
     Left(String),
@@ -205,7 +205,7 @@ impl Check {
         }
     }
 
-    /// For a place of which nothing is known from before: it must be blank.
+    /// Checks a place whose old content is not known: it must be blank.
     pub fn add_blank(&mut self, place: SamplePoint, now: Option<&[u8]>) {
         let Some(now) = now.filter(|now| now.len() == SAMPLE_BYTES) else {
             self.unread.add(place.offset, false);

@@ -1,30 +1,23 @@
 //! Looks at disks of the host through the [`Host`]: what stands on them, before anything is done to them. A volume that
 //! lies on several disks is looked at with all of them.
 
-use std::{
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use firesteel_contents::{DiskContents, Unread};
 use firesteel_host::{HeldDisk, Host};
 use firesteel_images::write::DiskReader;
-use firesteel_sysfs::{
-    attach::kernel_name,
-    disks::{self, KernelPartition, PresentDisk},
-};
+use firesteel_sysfs::attach::kernel_name;
+use firesteel_sysfs::disks::{self, KernelPartition, PresentDisk};
 use firesteel_wire::{InventoryDisk, text::field};
 
-use super::{
-    disk_access,
-    foreign::{DiskSource, Scan, scan, scan_all, scan_beside},
-    guard,
-};
+use super::foreign::{DiskSource, Scan, scan, scan_all, scan_beside};
+use super::{disk_access, guard};
 
 /// Disks that are looked at at once.
 const READERS_MAX: usize = 16;
 
-/// Held by the one look for which all other disks are open.
+/// The lock of the one look for which all other disks are open.
 static BESIDE: Mutex<()> = Mutex::new(());
 
 /// What stands on each disk of the host. A disk that cannot be opened is one of which nothing is known.
@@ -53,7 +46,7 @@ pub fn all(host: &dyn Host) -> Vec<(PresentDisk, Scan)> {
     disks.iter().cloned().zip(scans).collect()
 }
 
-/// The same for an inspection, by device, with all that speaks against erasing the disk.
+/// Scans each disk for an inspection, by device, with all that speaks against erasing it.
 #[must_use]
 pub fn contents(host: &dyn Host) -> Vec<(String, DiskContents)> {
     let looked = all(host);
@@ -68,7 +61,7 @@ pub fn contents(host: &dyn Host) -> Vec<(String, DiskContents)> {
     each.collect()
 }
 
-/// Of a disk that could not be looked at.
+/// The scan of a disk that could not be read.
 fn unknown(error: Option<String>) -> Scan {
     let why = field(&error.unwrap_or_else(|| "the look at it came to no end".to_owned()));
     let mut scan = Scan::default();

@@ -1,20 +1,16 @@
 //! One SCSI disk.
 
 use anyhow::{Context, bail};
-use firesteel_drives::{
-    port::{Cdb, Data, Port},
-    scsi::{
-        ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, ScsiSanitize, Sense, decode_is_supported, is_supported,
-        request_sense, sanitize, sense, test_unit_ready,
-    },
+use firesteel_drives::port::{Cdb, Data, Port};
+use firesteel_drives::scsi::{
+    ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, ScsiSanitize, Sense, decode_is_supported, is_supported,
+    request_sense, sanitize, sense, test_unit_ready,
 };
 use firesteel_sysfs::attach::BlockQueueLimits;
 
-use crate::{
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress, Poll, fell, offer},
-    ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer},
-};
+use crate::disk_erasure::MethodFailure;
+use crate::drive::{Drive, DriveCommandProgress, Poll, fell, offer};
+use crate::ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer};
 
 pub struct ScsiDrive<'a> {
     pub port: &'a dyn Port,
@@ -30,7 +26,7 @@ impl std::fmt::Debug for ScsiDrive<'_> {
 }
 
 impl ScsiDrive<'_> {
-    /// `Ok(None)`: done; `Ok(Some)`: the device has something to say.
+    /// Sends a command. `Ok(None)` says that it is done, `Ok(Some)` that the device has something to say.
     fn send(&self, command: &Cdb, data: Data<'_>) -> anyhow::Result<Option<Sense>> {
         let answer = self.port.scsi(command, data)?;
         match sense(&answer.sense) {
@@ -40,7 +36,7 @@ impl ScsiDrive<'_> {
         }
     }
 
-    /// A disk that does not know how to tell what it knows, as most of the cheap ones, has no sanitize.
+    /// Whether the disk supports a sanitize. One that cannot list its commands, as most of the cheap ones, has none.
     fn knows(&self, what: ScsiSanitize) -> anyhow::Result<bool> {
         let mut data = [0; ANSWER_BYTES];
         let refused = self.send(&is_supported(SANITIZE, what as u8), Data::In(&mut data))?;
@@ -51,16 +47,16 @@ impl ScsiDrive<'_> {
         }
     }
 
-    /// What the device says of itself when it is asked for nothing else: first by REQUEST SENSE, which
-    /// alone tells the progress, then by TEST UNIT READY, which keeps telling of a failure.
+    /// Reads what the device says of itself: first by REQUEST SENSE, which alone has the progress, then by TEST UNIT
+    /// READY, which keeps reporting a failure.
     fn state(&self) -> anyhow::Result<Sense> {
         let mut data = [0; ANSWER_BYTES];
         if let Some(refused) = self.send(&request_sense(), Data::In(&mut data))? {
             return Ok(refused);
         }
-        let told = sense(&data).context("the disk's sense data cannot be read")?;
-        if told.is_sanitizing() || told.is_sanitize_failed() {
-            return Ok(told);
+        let reported = sense(&data).context("the disk's sense data cannot be read")?;
+        if reported.is_sanitizing() || reported.is_sanitize_failed() {
+            return Ok(reported);
         }
         Ok(self.send(&test_unit_ready(), Data::None)?.unwrap_or_default())
     }
@@ -117,7 +113,7 @@ impl Drive for ScsiDrive<'_> {
             let left = self.undo_incomplete_erasure().err().map(|error| format!("; {error:#}")).unwrap_or_default();
             return Ok(Poll::Failed(format!("{state}{left}")));
         }
-        // Power-on and reset are told once (unit attention); only a ready disk has ended.
+        // Power-on and reset are reported once (unit attention); only a ready disk has ended.
         if state.key != 0 {
             bail!("the disk is not ready: {state}");
         }

@@ -1,18 +1,18 @@
-//! The seam to the caller of an erasure: it hears how far the work is, holds it and stops it.
+//! The seam to the caller of an erasure, which shows how far the work is, holds it and stops it.
 
 use std::time::Duration;
 
 use firesteel_images::write::Aborted;
 
-/// Between two words about a command that blocks.
+/// The time between two reports on a command that blocks.
 const BEAT: Duration = Duration::from_secs(2);
 
 /// The caller: shows how far the work is, holds it while it must pause, and stops it.
 pub trait CleaningMonitor {
-    /// Called between pieces of work; may block.
+    /// Passes a safe point between pieces of work; may block.
     ///
     /// # Errors
-    /// The work is to stop at this safe point.
+    /// Fails if the work is to stop at this safe point.
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted>;
 
     /// Waits between polls.
@@ -22,7 +22,7 @@ pub trait CleaningMonitor {
     /// answer is why the work would have to stop or to pause, were that possible.
     fn report_progress(&self, activity: &str, done: u64, total: u64) -> Option<String>;
 
-    /// Between two such calls.
+    /// The time between two reports.
     fn beat(&self) -> Duration {
         BEAT
     }

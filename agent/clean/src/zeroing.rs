@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The part of a disk that is zeroed in both ways: nothing beside the rest, also where one way takes ten times as long.
 const PART: u64 = 128;
-/// Less tells nothing: such a disk is zeroed by command before a trial would pay.
+/// The smallest trial: a smaller disk is zeroed by command before a trial would pay.
 const TRIAL_BYTES_MIN: u64 = 4 << 20;
 /// Long enough for a drive to get going.
 const TRIAL_BYTES_MAX: u64 = 256 << 20;
@@ -42,7 +42,7 @@ impl ZeroingTrial {
         if is_faster { ZeroingMethod::Writing } else { ZeroingMethod::Command }
     }
 
-    /// For the receipt, where the command was not what erased the disk.
+    /// Says for the receipt why the command was not what erased the disk.
     pub(super) fn describe(self) -> String {
         match self.winner() {
             ZeroingMethod::Command => String::new(),

@@ -27,7 +27,7 @@ pub enum ContentKind {
     Imsm,
     /// SNIA's common RAID format.
     Ddf,
-    /// Of a newer agent.
+    /// A kind that only a newer agent knows.
     #[serde(other)]
     Unknown,
 }

@@ -1,23 +1,24 @@
-//! What stands on a disk, and what of it forbids erasing the disk. One type and one judge for both ends: the agent
-//! looks and judges before each destructive step, the appliance judges what the inspection showed before it plans one.
+//! What is on a disk, and what of it forbids erasing the disk. Both ends use this one type and one judge: the agent
+//! scans and judges before each destructive step, the appliance judges what an inspection found before it plans one.
 //!
 //! ```text
 //! agent: disk ─► scan ─► DiskContents ─┬─► objections ─► the step runs, or is refused
 //!                                      └─► inventory ─► hardware record ─► objections ─► plan, `describe`, `plan`
 //! ```
 //!
-//! This crate reads no disk and knows no plan: only findings, and the rule.
+//! This crate reads no disk and knows no plan. It has findings and the rule only.
 //!
-//! The rule, from the strongest word to the weakest:
+//! The rule, from the strongest part to the weakest:
 //!
-//! 1. That the running agent was loaded from it, or that it has several paths ([`DiskContents::barred`]), always stops.
-//!    That it is a removable medium, on USB or behind a network ([`DiskContents::attached`]) stops unless the owner names
-//!    the disk ([`OwnershipClaim::is_named`]).
-//! 2. A disk that bears the mark of an installation of this host (the GUID of its table) is this host's, with all on it.
-//! 3. What is made for clusters stops ([`ContentKind::is_of_clusters`], [`ContentOwner::Shared`]).
-//! 4. What names another host as its owner stops, and so does what was seen and not understood ([`Unread`]), unless the
-//!    disk was blank or this host's own when its present owner got it ([`OwnershipClaim::was_vacant`]): that owner made
+//! 1. A disk that the running agent was loaded from, or that has several paths ([`DiskContents::barred`]), always
+//!    stops. A removable medium, or one on USB or behind a network ([`DiskContents::attached`]), stops unless the owner
+//!    names the disk ([`OwnershipClaim::is_named`]).
+//! 2. A disk that bears the mark of an installation of this host (the GUID of its table) is this host's, with all on
 //!    it.
+//! 3. What is made for clusters stops ([`ContentKind::is_of_clusters`], [`ContentOwner::Shared`]).
+//! 4. What names another host as its owner stops, and so does what was found and not understood ([`Unread`]). Neither
+//!    stops if the disk was blank or this host's own when its present owner got it ([`OwnershipClaim::was_vacant`]):
+//!    that owner made it.
 //! 5. All else is ordinary.
 
 mod judge;
@@ -164,7 +165,7 @@ impl DiskContents {
         count > 0
     }
 
-    /// The same with each text changed by `change`, for an end that trusts no text of the other.
+    /// Changes each text by `change`, for an end that trusts no text of the other.
     #[must_use]
     pub fn with_texts(&self, change: &dyn Fn(&str) -> String) -> Self {
         let owner = |owner: &ContentOwner| match owner {

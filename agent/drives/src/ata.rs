@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use firesteel_wire::text::field;
 
-use super::{
-    port::{COMMAND_TIMEOUT, Cdb, ERASE_TIMEOUT},
-    scsi::Sense,
-};
+use super::port::{COMMAND_TIMEOUT, Cdb, ERASE_TIMEOUT};
+use super::scsi::Sense;
 
 pub const SECTOR_BYTES: usize = 512;
-/// The user password that is set for the moment of a secure erase, and public on purpose: whoever finds a
-/// drive that lost power in that moment can open it with this text, zeros behind it.
+/// The user password that is set for the moment of a secure erase, and public on purpose: a drive that lost power in
+/// that moment can be opened with this text, zeros behind it.
 pub const PASSWORD: &[u8] = b"firesteel";
 /// Where the password stands in its block, and how long it may be (7.40.3).
 const PASSWORD_AT: std::ops::Range<usize> = 2..34;
@@ -214,7 +212,7 @@ impl AtaIdentifyData {
     }
 }
 
-/// `None`: too short, or a checksum that does not hold.
+/// Reads the data; `None` if it is too short, or if a checksum does not hold.
 #[must_use]
 pub fn decode_identity(data: &[u8]) -> Option<AtaIdentifyData> {
     let data: &[u8; SECTOR_BYTES] = data.first_chunk()?;
@@ -303,7 +301,7 @@ pub fn answer(sense: &Sense) -> Option<AtaStatusRegisters> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SanitizeState {
     Idle,
-    /// In 65536ths.
+    /// A sanitize runs; its progress is in 65536ths.
     Running(u16),
     Completed,
     Frozen,

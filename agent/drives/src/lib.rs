@@ -1,13 +1,13 @@
-//! Commands to drives, and what drives answer: NVMe, ATA and SCSI. The record of the hardware and the erasure of a disk
-//! ask the same drives, so both find the bytes here.
+//! Commands to drives, and what drives answer: NVMe, ATA and SCSI. The record of the hardware (`firesteel_inspect`) and
+//! the erasure of a disk (`firesteel_clean`) ask the same drives, so both find the bytes here.
 //!
 //! ```text
 //! nvme, ata, scsi: encoders ─► NvmeCommand, Cdb ─► Port ─► drive
 //!                  decoders ◄─ pages, sense data ◄─┘
 //! ```
 //!
-//! Pure, but for the seam [`port::Port`]: a system call stands behind it, or a simulated drive. What is asked, and in
-//! which order, is decided elsewhere.
+//! This crate is pure, but for the seam [`port::Port`], behind which a system call or a simulated drive stands. Callers
+//! decide which commands are sent, and in which order.
 
 pub mod ata;
 pub mod nvme;

@@ -5,10 +5,8 @@ use std::{collections::BTreeSet, fmt};
 
 use firesteel_wire::text::field;
 
-use super::{
-    array,
-    port::{COMMAND_TIMEOUT, ERASE_TIMEOUT, NvmeCommand},
-};
+use super::array;
+use super::port::{COMMAND_TIMEOUT, ERASE_TIMEOUT, NvmeCommand};
 
 /// Opcodes (figure 138).
 pub const GET_LOG_PAGE: u8 = 0x02;
@@ -77,7 +75,7 @@ impl Controller {
     }
 }
 
-/// `None`: too short.
+/// Reads the data; `None` if it is too short.
 #[must_use]
 pub fn controller(data: &[u8]) -> Option<Controller> {
     let data: [u8; IDENTIFY_BYTES] = array(data, 0)?;
@@ -114,7 +112,7 @@ pub struct Namespace {
     pub protection_first: bool,
 }
 
-/// `None`: too short, inactive, or with a block size that no disk has.
+/// Reads the data; `None` if it is too short, inactive, or has a block size that no disk has.
 #[must_use]
 pub fn namespace(data: &[u8]) -> Option<Namespace> {
     let data: [u8; IDENTIFY_BYTES] = array(data, 0)?;
@@ -213,17 +211,17 @@ pub enum NvmeSanitizeProgress {
 /// The sanitize status log page (figure 290).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SanitizeLog {
-    /// In 65536ths.
+    /// The progress in 65536ths.
     pub progress: u16,
     pub state: NvmeSanitizeProgress,
-    /// Nothing was written since the last sanitize.
+    /// Whether nothing was written since the last sanitize.
     pub is_erased: bool,
     /// Command dword 10 of the sanitize that the log is about.
     pub command: u32,
     head: [u8; 32],
 }
 
-/// `None`: too short.
+/// Reads the page; `None` if it is too short.
 #[must_use]
 pub fn decode_sanitize_log(data: &[u8]) -> Option<SanitizeLog> {
     let head: [u8; 32] = array(data, 0)?;

@@ -3,9 +3,9 @@
 
 use std::{io, time::Duration};
 
-/// For commands that answer at once.
+/// How long commands may take that answer at once.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// For commands that erase before they answer, where the drive names no time: the largest disks of today
+/// How long commands may take that erase before they answer, where the drive names no time: the largest disks of today
 /// are overwritten in two days.
 pub const ERASE_TIMEOUT: Duration = Duration::from_secs(72 * 60 * 60);
 
@@ -39,7 +39,7 @@ pub const SENSE_BYTES_MAX: usize = 252;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cdb {
     pub bytes: [u8; CDB_BYTES_MAX],
-    /// Of these so many count: 6, 10, 12 or 16.
+    /// How many of these bytes count: 6, 10, 12 or 16.
     pub length: u8,
     pub timeout: Duration,
 }

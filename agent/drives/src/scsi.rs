@@ -2,10 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use super::{
-    array,
-    port::{COMMAND_TIMEOUT, Cdb},
-};
+use super::array;
+use super::port::{COMMAND_TIMEOUT, Cdb};
 
 /// Status codes (SAM-5, 5.3.1).
 pub const GOOD: u8 = 0x00;
@@ -94,7 +92,7 @@ pub struct Sense {
     /// Additional sense code and its qualifier.
     pub code: u8,
     pub qualifier: u8,
-    /// In 65536ths.
+    /// The progress in 65536ths.
     pub progress: Option<u16>,
     /// The ATA Status Return descriptor with its head, or what stands for it in fixed format: means something
     /// only in the answer to an ATA command.
@@ -105,7 +103,7 @@ pub const NOT_READY: u8 = 0x02;
 pub const MEDIUM_ERROR: u8 = 0x03;
 pub const ILLEGAL_REQUEST: u8 = 0x05;
 
-/// `None`: no sense data, or of a format that nobody knows.
+/// Reads sense data; `None` if there is none, or in a format that is not known here.
 #[must_use]
 pub fn sense(data: &[u8]) -> Option<Sense> {
     match data.first()? & 0x7f {
@@ -148,8 +146,8 @@ pub fn sense(data: &[u8]) -> Option<Sense> {
     }
 }
 
-/// ATA registers in fixed format (SAT-4, 12.2.2.7), which has no room for the upper halves of count and
-/// block address: whole only where those are zero, or where the command failed and the lower ones tell why.
+/// ATA registers in fixed format (SAT-4, 12.2.2.7), which has no room for the upper halves of count and block address.
+/// They are whole only where those are zero, or where the command failed and the lower ones say why.
 fn fixed_registers(data: &[u8]) -> Option<[u8; 14]> {
     let &[head, _, _, error, status, device, count, _, upper, lba_7, lba_15, lba_23, ..] = data else { return None };
     let is_whole = upper & 0x60 == 0 || status & 1 == 1;
@@ -220,7 +218,7 @@ mod tests {
         let ata = [0x72, 1, 0, 0x1d, 0, 0, 0, 14, 9, 12, 1, 0, 0x80, 0, 0, 1, 0, 2, 0, 3, 0x40, 0x50];
         let answer = super::super::ata::answer(&sense(&ata).unwrap()).unwrap();
         assert_eq!((answer.count, answer.lba, answer.status), (0x8000, 0x0003_0201, 0x50));
-        // A failed sanitize, as the kernel's translator tells it in fixed format.
+        // A failed sanitize, as the kernel's translator reports it in fixed format.
         let mut failed = [0xf0, 0, 0x0b, 0x04, 0x51, 0x40, 0, 10, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         let answer = super::super::ata::answer(&sense(&failed).unwrap()).unwrap();
         assert_eq!((answer.error, answer.lba, answer.is_error()), (4, 1, true));

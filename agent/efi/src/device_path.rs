@@ -47,7 +47,7 @@ pub enum DevicePathNode {
         blocks: u64,
         guid: [u8; 16],
     },
-    /// `\EFI\BOOT\BOOTX64.EFI`
+    /// A file, such as `\EFI\BOOT\BOOTX64.EFI`.
     File {
         path: String,
     },

@@ -1,11 +1,12 @@
-//! Boot entries of UEFI firmware. Pure, except [`variables`], which reads and writes efivarfs.
+//! Boot entries of UEFI firmware. This crate is pure, except [`variables`], which reads and writes efivarfs.
 //!
 //! ```text
 //! firesteel_sysfs::location ─► device_path ─► load_option ─► variables (Boot####, BootOrder)
 //!                                                 order ────────┘
 //! ```
 //!
-//! An inspection reads which entry was started, a plan's step makes one. Which disk it leads to is not decided here.
+//! `firesteel_inspect` reads which entry was started, and a step of `firesteel_steps` makes one. The caller says which
+//! disk an entry leads to; this crate does not know why.
 
 pub mod device_path;
 pub mod load_option;

@@ -7,7 +7,7 @@ const ACTIVE: u32 = 1;
 /// Longer than any firmware shows; keeps hostile variables from filling reports.
 const DESCRIPTION_UNITS_MAX: usize = 256;
 
-/// What is read of an entry, whoever made it.
+/// What is read of a boot entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOption {
     pub description: String,

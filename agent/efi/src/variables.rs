@@ -1,23 +1,19 @@
 //! Firmware variables in efivarfs (Documentation/filesystems/efivarfs.rst): a file per variable,
 //! four bytes of attributes, then the value.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use firesteel_os as os;
 use firesteel_sysfs::{bytes, names};
 
-use super::{
-    load_option,
-    order::{self, BootVariable},
-};
+use super::load_option;
+use super::order::{self, BootVariable};
 
 /// Vendor GUID of the variables that the UEFI specification defines.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
-/// Kept over resets, visible to boot services and to the operating system.
+/// The variables stay over resets, visible to boot services and to the operating system.
 const ATTRIBUTES: u32 = 7;
 
 /// The variables below one efivarfs.

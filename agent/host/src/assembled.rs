@@ -2,10 +2,8 @@
 //! the disk can be wiped. The reader looks at sysfs; the decision is pure. The ramdisk assembles nothing, but a
 //! kernel may, and a kernel that was handed over by another system may have.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use firesteel_sysfs::{attribute, disks, names};
 use firesteel_wire::text::field;
@@ -21,7 +19,7 @@ pub enum AssembledDriver {
     Bcache,
     /// Caching devices and what they cache.
     BcacheSet,
-    /// Held by something that this program cannot take apart.
+    /// Something else holds it, which this program cannot take apart.
     Other,
 }
 
@@ -157,17 +155,11 @@ fn cache_set(folder: &Path) -> Option<Assembly> {
     Some(Assembly { kind: AssembledDriver::BcacheSet, name, title: String::new(), disks, uses: Vec::new(), height: 0 })
 }
 
-/// Pure: what is to be taken apart, in this order, or why nothing is. `planned` are the kernel names of the disks
-/// that the plan wipes. `is_own` says of an assembly that reaches further whether it may be taken apart all the
+/// Says why the assemblies may not be taken apart, in the order of `found`; pure. `planned` are the kernel names of the
+/// disks that the plan wipes. `is_own` says of an assembly that reaches further whether it may be taken apart all the
 /// same.
-///
-/// # Errors
-/// Something is in use, or would lose a disk that the plan does not name.
-pub fn orders<'a>(
-    found: &'a [Assembly],
-    planned: &BTreeSet<String>,
-    is_own: &dyn Fn(&Assembly) -> bool,
-) -> Result<Vec<&'a Assembly>, String> {
+#[must_use]
+pub fn refusal(found: &[Assembly], planned: &BTreeSet<String>, is_own: &dyn Fn(&Assembly) -> bool) -> Option<String> {
     let mut refusals = Vec::new();
     for assembly in found {
         let others: Vec<_> = assembly.disks.difference(planned).map(String::as_str).collect();
@@ -180,7 +172,7 @@ pub fn orders<'a>(
             refusals.push(format!("{assembly} holds it, and stands on disks that the plan does not name: {others}"));
         }
     }
-    if refusals.is_empty() { Ok(found.iter().collect()) } else { Err(refusals.join("; ")) }
+    (!refusals.is_empty()).then(|| refusals.join("; "))
 }
 
 #[cfg(test)]
@@ -254,13 +246,13 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|one| one.disks == set(&["sda", "sdb"])), "{found:?}");
-        assert_eq!(orders(&found, &set(&["sda", "sdb"]), &|_| false).unwrap().len(), 3);
-        let refused = orders(&found, &set(&["sda"]), &|_| false).unwrap_err();
+        assert_eq!(refusal(&found, &set(&["sda", "sdb"]), &|_| false), None);
+        let refused = refusal(&found, &set(&["sda"]), &|_| false).unwrap();
         assert!(
             refused.contains("md array md127 (raid1) holds it") && refused.contains("does not name: sdb"),
             "{refused}"
         );
-        assert_eq!(orders(&found, &set(&["sda"]), &|_| true).unwrap().len(), 3);
+        assert_eq!(refusal(&found, &set(&["sda"]), &|_| true), None);
     }
 
     #[test]
@@ -268,11 +260,12 @@ mod tests {
         let tree = Tree::new(&["sda", "md0", "md0/md0p1", "drbd0"]);
         tree.holds("md0", "sda").is("md0", "md/level", "raid0").is("md0/md0p1", "dev", "259:7\n");
         let found = tree.read("sda", "36 35 259:7 / /data rw - ext4 /dev/md0p1 rw\n");
-        let refused = orders(&found, &set(&["sda"]), &|_| true).unwrap_err();
+        let refused = refusal(&found, &set(&["sda"]), &|_| true).unwrap();
         assert!(refused.contains("md0p1 is mounted at /data"), "{refused}");
-        assert_eq!(orders(&tree.read("sda", ""), &set(&["sda"]), &|_| false).unwrap()[0].name, "md0");
+        let found = tree.read("sda", "");
+        assert_eq!((refusal(&found, &set(&["sda"]), &|_| false), found[0].name.as_str()), (None, "md0"));
         tree.holds("drbd0", "sda");
-        let refused = orders(&tree.read("sda", ""), &set(&["sda"]), &|_| true).unwrap_err();
+        let refused = refusal(&tree.read("sda", ""), &set(&["sda"]), &|_| true).unwrap();
         assert!(refused.contains("device drbd0"), "{refused}");
     }
 
@@ -296,7 +289,7 @@ mod tests {
             assert_eq!(last.disks, set(&["sda", "sdb"]));
         }
         assert_eq!(tree.read("sda", "")[0].kind, AssembledDriver::Bcache, "the device comes before its set");
-        assert!(orders(&tree.read("sdb", ""), &set(&["sdb"]), &|_| false).unwrap_err().contains("does not name: sda"));
+        assert!(refusal(&tree.read("sdb", ""), &set(&["sdb"]), &|_| false).unwrap().contains("does not name: sda"));
     }
 
     #[test]

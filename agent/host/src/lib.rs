@@ -1,15 +1,13 @@
-//! The seam between the agent's work and the machine that it works on. Two implementations: the real machine, and a
-//! simulated host in the tests, whose disks are files and whose mounts are folders.
+//! The seam between the agent's work and the machine that it works on. It has two implementations: the real machine
+//! (`firesteel_linux_host`), and the tests' simulated host, whose disks are files and whose mounts are folders.
 //!
-//! It knows neither steps nor how a disk is erased; [`assembled`] is what stands on a disk and may have to be taken
-//! apart.
+//! `firesteel_steps` and `firesteel_clean` work on it. It knows neither steps nor how a disk is erased. [`assembled`]
+//! is what the kernel assembled from a disk and may have to be taken apart.
 
 pub mod assembled;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use firesteel_drives::port::Port;
 use firesteel_images::write::{DiskReader, ExclusiveDisk};
@@ -51,7 +49,7 @@ pub trait Host: Send + Sync + 'static {
     fn inventory(&self) -> Inventory;
     /// The whole disks as they are now; nothing is opened for writing.
     fn disks(&self) -> Vec<PresentDisk>;
-    /// The whole disk that has this number now, its identity read anew; `None` when it is gone.
+    /// The whole disk that has this number now, with its identity read again; `None` when it is gone.
     fn numbered(&self, number: u64) -> Option<PresentDisk>;
     /// Root of sysfs, for device paths and firmware variables.
     fn sysfs(&self) -> PathBuf;

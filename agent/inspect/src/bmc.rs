@@ -1,4 +1,4 @@
-//! Where the BMC is on its own network, by what it tells this host (IPMI 2.0, sections 22.24 and 23.2).
+//! Where the BMC is on its own network, by what it reports to this host (IPMI 2.0, sections 22.24 and 23.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ const IPV6_DYNAMIC: u8 = 59;
 /// Addresses of one kind that are asked for; boards have up to 16, most of them empty.
 const IPV6_SETS: u8 = 4;
 
-/// Every network of the BMC. Ends at the first question that nobody answers.
+/// Reads every network of the BMC, up to the first request without an answer.
 #[must_use]
 pub fn read(probe: &dyn Probe) -> Vec<BmcNetwork> {
     let mut found = Vec::new();
@@ -61,7 +61,7 @@ fn network(probe: &dyn Probe, channel: u8) -> BmcNetwork {
     let vlan = vlan.filter(|vlan| vlan & 0x8000 != 0).map_or(0, |vlan| vlan & 0x0fff);
     let mut ipv6 = Vec::new();
     for parameter in [IPV6_STATIC, IPV6_DYNAMIC] {
-        // Firmware of before IPv6 refuses the first one.
+        // Firmware without IPv6 refuses the first request.
         ipv6.extend((0..IPV6_SETS).map_while(|set| get(parameter, set)).filter_map(|data| ipv6_address(&data)));
     }
     ipv6.sort();
@@ -76,7 +76,7 @@ fn network(probe: &dyn Probe, channel: u8) -> BmcNetwork {
     }
 }
 
-/// Set, source, address, prefix, status; in use where the status is 0.
+/// Reads set, source, address, prefix and status; the address is in use where the status is 0.
 fn ipv6_address(data: &[u8]) -> Option<String> {
     let bytes: [u8; 16] = data.get(2..18)?.try_into().ok()?;
     let address = Ipv6Addr::from(bytes);

@@ -64,7 +64,7 @@ pub struct NvmeIdentity {
     pub namespaces_max: u32,
     pub total_bytes: u64,
     pub unallocated_bytes: u64,
-    /// It tells which namespaces exist, attached or not.
+    /// Whether it lists which namespaces exist, attached or not.
     pub manages_namespaces: bool,
     pub sanitize: Vec<SanitizeMethod>,
     pub format: Vec<FormatErase>,
@@ -78,7 +78,7 @@ pub fn nvme(data: &[u8]) -> Option<NvmeIdentity> {
     let data: &[u8; IDENTIFY_BYTES] = data.get(..IDENTIFY_BYTES)?.try_into().ok()?;
     let short = |at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
     let long = |at: usize| u32::from_le_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]]);
-    // 128 bits; what is above 64 is above what anybody has.
+    // The number has 128 bits; no drive needs more than 64.
     let bytes = |at: usize| {
         let mut value = [0; 16];
         value.copy_from_slice(&data[at..at + 16]);

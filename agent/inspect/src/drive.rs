@@ -3,12 +3,9 @@
 
 use std::time::Duration;
 
-use firesteel_drives::{
-    ata,
-    nvme::GET_LOG_PAGE,
-    port::{CDB_BYTES_MAX, Cdb, Data, NvmeCommand, Port, ScsiAnswer},
-    scsi,
-};
+use firesteel_drives::nvme::GET_LOG_PAGE;
+use firesteel_drives::port::{CDB_BYTES_MAX, Cdb, Data, NvmeCommand, Port, ScsiAnswer};
+use firesteel_drives::{ata, scsi};
 use firesteel_sysfs::attach::CommandSet;
 use firesteel_wire::parts::{DiskCapabilities, Health, SanitizeMethod};
 
@@ -76,7 +73,7 @@ fn ask_ata(port: &dyn Port, to: &mut DiskCapabilities) -> Option<Health> {
     (failing.is_some() || read.is_some()).then(|| health::ata(&data, failing))
 }
 
-/// Blocks that the drive has beyond those that it shows; `None` where it does not tell.
+/// Blocks that the drive has beyond those that it shows; `None` where it does not report them.
 fn hidden_blocks(port: &dyn Port, identity: &ata::AtaIdentifyData) -> Option<u64> {
     let mut last = identity.blocks.checked_sub(1)?;
     for (has, heir) in [(identity.has_host_protected_area, false), (identity.has_accessible_max, true)] {

@@ -22,11 +22,11 @@ const NVME_WARNINGS: [(u8, &str); 6] = [
 const NVME_TEMPERATURE: u8 = 1 << 1;
 const KELVIN: i32 = 273;
 
-/// `None`: too short.
+/// Reads the page; `None` if it is too short.
 #[must_use]
 pub fn nvme(log: &[u8]) -> Option<Health> {
     let log: &[u8; NVME_LOG_BYTES] = log.first_chunk()?;
-    // Counters of 128 bits; what is above 64 is above what anybody has.
+    // The counters have 128 bits; no drive needs more than 64.
     let counter = |at: usize| {
         let mut value = [0; 16];
         value.copy_from_slice(&log[at..at + 16]);

@@ -1,5 +1,5 @@
 //! The record of this host's hardware, as the kernel shows it in sysfs and procfs. Every reader takes the
-//! roots as a value, so that tests can show it recorded trees of other machines.
+//! roots as a value, so that tests can give it recorded trees of other machines.
 //!
 //! ```text
 //! sysfs, procfs ─┐
@@ -8,8 +8,9 @@
 //! Port (drives) ─┘
 //! ```
 //!
-//! All texts come from firmware and drives, which anybody may have written: they are cut,
-//! and control characters are taken out, before they leave this crate. Nothing is changed here.
+//! `firesteel_linux_host` calls it for the step `inspect`. It changes nothing, and knows neither plans nor what the
+//! record is for. All texts come from firmware and drives, which anyone may have written. They are cut, and control
+//! characters are removed, before they leave this crate.
 
 pub mod bmc;
 pub mod capabilities;
@@ -25,27 +26,23 @@ pub mod pci;
 pub mod smbios;
 pub mod system;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
-use firesteel_sysfs::{
-    Roots,
-    attach::{self, CommandSet},
-    bytes, disks, vpd,
-};
-use firesteel_wire::{
-    Inventory, InventoryDisk, PartitionTableRecord, limits::DISKS_MAX, parts::DiskCapabilities, text::field,
-};
+use firesteel_sysfs::attach::{self, CommandSet};
+use firesteel_sysfs::{Roots, bytes, disks, vpd};
+use firesteel_wire::limits::DISKS_MAX;
+use firesteel_wire::parts::DiskCapabilities;
+use firesteel_wire::text::field;
+use firesteel_wire::{Inventory, InventoryDisk, PartitionTableRecord};
 
 /// Disks that are looked into at once.
 const READERS_MAX: usize = 16;
 
-/// What the kernel tells by system calls only.
+/// What the kernel reports by system calls only.
 pub trait Probe: Sync {
     /// The address that the NIC's maker gave it.
     fn permanent_mac(&self, interface: &str) -> Option<[u8; 6]>;
@@ -60,7 +57,7 @@ pub trait Probe: Sync {
         Vec::new()
     }
     fn hostname(&self) -> String;
-    /// Firmware of a NIC in the driver's words; empty where it does not tell.
+    /// Firmware of a NIC in the driver's words; empty where it does not say.
     fn nic_firmware(&self, interface: &str) -> String;
     /// What an NVMe controller answers to identify, 4096 bytes: which structure, of which namespace.
     fn nvme_identify(&self, device: &Path, structure: u8, namespace: u32) -> Option<Vec<u8>>;
@@ -69,8 +66,7 @@ pub trait Probe: Sync {
         let _ = device;
         None
     }
-    /// What the BMC answers to a request that changes nothing, its completion code first; `None` where
-    /// nobody answers.
+    /// What the BMC answers to a request that changes nothing, its completion code first; `None` without an answer.
     fn ipmi(&self, netfn: u8, command: u8, data: &[u8]) -> Option<Vec<u8>> {
         let _ = (netfn, command, data);
         None
@@ -84,7 +80,7 @@ pub fn inventory(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> Inventory 
     let mut notes = Vec::new();
     let (nics, note) = nics::read(roots, probe, boot_mac);
     notes.extend(note);
-    let nvme = nvme::Controllers::read(roots, probe);
+    let nvme = nvme::NvmeControllers::read(roots, probe);
     let disks = disks_with_contents(roots, probe, &nvme, &mut notes);
     let mut system = system::read_system(roots);
     system::add_model(&mut system, &table);
@@ -106,7 +102,7 @@ pub fn inventory(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> Inventory 
 fn disks_with_contents(
     roots: &Roots,
     probe: &dyn Probe,
-    nvme: &nvme::Controllers,
+    nvme: &nvme::NvmeControllers,
     notes: &mut Vec<String>,
 ) -> Vec<InventoryDisk> {
     let mut disks: Vec<_> = disks::read(roots).into_iter().map(|seen| seen.disk).collect();
@@ -128,7 +124,7 @@ fn disks_with_contents(
     disks
 }
 
-fn scan_contents(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, disk: &mut InventoryDisk) {
+fn scan_contents(roots: &Roots, probe: &dyn Probe, nvme: &nvme::NvmeControllers, disk: &mut InventoryDisk) {
     let device = PathBuf::from(&disk.device);
     disk.signatures = probe.signatures(&device);
     disk.table = Some(probe.table(&device));
@@ -141,7 +137,7 @@ fn scan_contents(roots: &Roots, probe: &dyn Probe, nvme: &nvme::Controllers, dis
 }
 
 /// What the disk with this kernel name can do, by what it and its controller say of themselves.
-fn capabilities_of(roots: &Roots, name: &str, nvme: &nvme::Controllers) -> DiskCapabilities {
+fn capabilities_of(roots: &Roots, name: &str, nvme: &nvme::NvmeControllers) -> DiskCapabilities {
     let block = roots.sys.join("block").join(name);
     let mut found = capabilities::queue(&block);
     let page = |name: &str| bytes(&block.join("device").join(name)).unwrap_or_default();
@@ -178,9 +174,9 @@ pub(crate) mod tests {
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Answers {
         pub(crate) firmware: String,
-        /// By structure and namespace.
+        /// The answers by structure and namespace.
         pub(crate) nvme: Vec<((u8, u32), Vec<u8>)>,
-        /// By network function, command and data.
+        /// The answers by network function, command and data.
         pub(crate) ipmi: Vec<(Vec<u8>, Vec<u8>)>,
     }
 

@@ -2,18 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use firesteel_sysfs::{
-    Roots, attribute, flag, link_name,
-    location::PciAddress,
-    names,
-    nics::{address, mac_text, same_mac},
-    number, text,
-};
-use firesteel_wire::{
-    InventoryNic, InventoryVlan,
-    limits::{NICS_MAX, VLANS_MAX},
-    text::field,
-};
+use firesteel_sysfs::location::PciAddress;
+use firesteel_sysfs::nics::{address, mac_text, same_mac};
+use firesteel_sysfs::{Roots, attribute, flag, link_name, names, number, text};
+use firesteel_wire::limits::{NICS_MAX, VLANS_MAX};
+use firesteel_wire::text::field;
+use firesteel_wire::{InventoryNic, InventoryVlan};
 
 use super::{Probe, system::is_placeholder};
 

@@ -1,19 +1,14 @@
-//! NVMe controllers and all their namespaces, those that no disk shows among them. sysfs shows what
-//! is attached; what else there is the controller tells when it is asked (identify, which changes
-//! nothing).
+//! NVMe controllers and all their namespaces, those that no disk shows among them. sysfs shows what is attached; the
+//! controller itself reports the rest (identify, which changes nothing).
 
 use std::{collections::BTreeMap, path::Path};
 
 use firesteel_sysfs::{Roots, attribute, location::PciAddress, names, number};
-use firesteel_wire::{
-    limits::{NAMESPACES_MAX, NVME_CONTROLLERS_MAX},
-    parts::{DiskCapabilities, NvmeController, NvmeNamespace},
-};
+use firesteel_wire::limits::{NAMESPACES_MAX, NVME_CONTROLLERS_MAX};
+use firesteel_wire::parts::{DiskCapabilities, NvmeController, NvmeNamespace};
 
-use super::{
-    Probe,
-    capabilities::{self, NvmeIdentity},
-};
+use super::Probe;
+use super::capabilities::{self, NvmeIdentity};
 
 /// What identify is asked for (NVMe Base Specification 2.0, figure 273).
 const CONTROLLER: u8 = 0x01;
@@ -24,15 +19,15 @@ const SECTOR_BYTES: u64 = 512;
 
 /// All controllers. Each is asked once who it is: one that does not answer takes seconds.
 #[derive(Clone, Debug, Default)]
-pub struct Controllers {
-    /// In the order of their names.
+pub struct NvmeControllers {
+    /// The controllers in the order of their names.
     pub listed: Vec<NvmeController>,
-    /// On what was left out.
+    /// Notes on what was left out.
     pub notes: Vec<String>,
     identities: BTreeMap<String, NvmeIdentity>,
 }
 
-impl Controllers {
+impl NvmeControllers {
     #[must_use]
     pub fn read(roots: &Roots, probe: &dyn Probe) -> Self {
         let class = roots.sys.join("class/nvme");
@@ -119,7 +114,7 @@ fn controller_of(block: &Path) -> Option<String> {
     names(&device).into_iter().find(|name| is_subsystem && is_controller(name))
 }
 
-/// `nvme0`
+/// Whether a name is one of a controller, such as `nvme0`.
 fn is_controller(name: &str) -> bool {
     let digits = name.strip_prefix("nvme").unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
@@ -183,7 +178,7 @@ mod tests {
             ],
             ..Answers::default()
         };
-        let found = Controllers::read(&roots, &probe);
+        let found = NvmeControllers::read(&roots, &probe);
         let expected = NvmeController {
             name: "nvme0".into(),
             model: "QEMU NVMe Ctrl".into(),
@@ -216,7 +211,7 @@ mod tests {
             found.add_capabilities(&mut can, &block.join(disk));
             assert_eq!((can.identified, can.format.as_slice()), (true, &[FormatErase::UserData][..]), "{disk}");
         }
-        let silent = Controllers::read(&roots, &Answers::default()).listed;
+        let silent = NvmeControllers::read(&roots, &Answers::default()).listed;
         assert_eq!((silent[0].identified, silent[0].namespaces.len()), (false, 1));
     }
 

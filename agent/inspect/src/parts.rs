@@ -2,14 +2,11 @@
 
 use firesteel_contents::DiskContents;
 use firesteel_sysfs::Roots;
-use firesteel_wire::{
-    Inventory,
-    limits::{FIELD_BYTES_MAX, INVENTORY_BYTES_MAX, NOTES_MAX},
-    parts::{HardwareParts, ManagementInterface},
-    text,
-};
+use firesteel_wire::limits::{FIELD_BYTES_MAX, INVENTORY_BYTES_MAX, NOTES_MAX};
+use firesteel_wire::parts::{HardwareParts, ManagementInterface};
+use firesteel_wire::{Inventory, text};
 
-use super::{Probe, bmc, numa, nvme::Controllers, pci, smbios, system};
+use super::{Probe, bmc, numa, nvme::NvmeControllers, pci, smbios, system};
 
 /// Reads all parts; `table` is the SMBIOS structure table, and `notes` are those of the other readers.
 #[must_use]
@@ -17,7 +14,7 @@ pub fn read(
     roots: &Roots,
     probe: &dyn Probe,
     table: &[u8],
-    nvme: Controllers,
+    nvme: NvmeControllers,
     mut notes: Vec<String>,
 ) -> HardwareParts {
     if table.is_empty() {
@@ -104,7 +101,7 @@ pub fn fit(inventory: &mut Inventory) {
     }
 }
 
-/// As JSON.
+/// Counts the bytes of the inventory as JSON.
 fn bytes(inventory: &Inventory) -> usize {
     serde_json::to_vec(inventory).map_or(usize::MAX, |bytes| bytes.len())
 }
@@ -113,11 +110,9 @@ fn bytes(inventory: &Inventory) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_contents::{ContentKind, ContentOwner, OrdinaryContent, ProtectedContent};
-    use firesteel_wire::{
-        InventoryDisk, InventoryNic, InventoryVlan,
-        limits::{DISKS_MAX, MODULES_MAX, NICS_MAX, PCI_DEVICES_MAX, VLANS_MAX},
-        parts::{MemoryModule, PciDevice},
-    };
+    use firesteel_wire::limits::{DISKS_MAX, MODULES_MAX, NICS_MAX, PCI_DEVICES_MAX, VLANS_MAX};
+    use firesteel_wire::parts::{MemoryModule, PciDevice};
+    use firesteel_wire::{InventoryDisk, InventoryNic, InventoryVlan};
 
     use super::*;
 

@@ -1,5 +1,5 @@
-//! PCI functions: what they are, whose they are, which driver has them. Names of vendors and models
-//! are for who shows the record; only the class has a name here.
+//! PCI functions: what they are, whose they are, which driver has them. The reader of the record looks up names of
+//! vendors and models; only the class has a name here.
 
 use std::path::Path;
 

@@ -1,9 +1,7 @@
 //! SMBIOS identity, firmware mode, Secure Boot, the entry that was booted, and the TPM.
 
-use firesteel_efi::{
-    load_option,
-    variables::{EfiVariables, entry_name},
-};
+use firesteel_efi::load_option;
+use firesteel_efi::variables::{EfiVariables, entry_name};
 use firesteel_sysfs::{Roots, attribute, names};
 use firesteel_wire::{FirmwareMode, InventoryFirmware, InventorySystem, parts::Tpm, text::field};
 

@@ -8,10 +8,8 @@ use std::{path::Path, process::Command};
 
 use firesteel_inspect::{Probe, cpu, inventory};
 use firesteel_sysfs::Roots;
-use firesteel_wire::{
-    Inventory, InventoryDisk, Transport,
-    parts::{HardwareParts, NumaNode, PciDevice},
-};
+use firesteel_wire::parts::{HardwareParts, NumaNode, PciDevice};
+use firesteel_wire::{Inventory, InventoryDisk, Transport};
 
 struct NoSystemCalls;
 

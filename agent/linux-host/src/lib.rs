@@ -1,32 +1,25 @@
-//! The real machine: what stands behind the seams [`Host`] of the steps and [`Probe`] of an inspection. Sysfs, device
-//! nodes and system calls; it decides nothing.
+//! The real machine: it stands behind the seams [`Host`] of the steps and [`Probe`] of an inspection. It uses sysfs,
+//! device nodes and system calls, and decides nothing. The worker of `firesteel_agent` and the lab's guest make one.
 
 mod table;
 
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use firesteel_clean::scan_disks;
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
-use firesteel_host::{
-    HeldDisk, Host, PartitionPlace,
-    assembled::{self, AssembledDriver, Assembly},
-};
+use firesteel_host::assembled::{self, AssembledDriver, Assembly};
+use firesteel_host::{HeldDisk, Host, PartitionPlace};
 use firesteel_images::write::{DiskReader, ExclusiveDisk, Inspected, metadata};
 use firesteel_inspect::{self as inspect, Probe, system};
 use firesteel_modules as modules;
 use firesteel_os as os;
-use firesteel_sysfs::{
-    Roots, attribute,
-    disks::{self, PresentDisk},
-    nics, number, text,
-};
+use firesteel_sysfs::disks::{self, PresentDisk};
+use firesteel_sysfs::{Roots, attribute, nics, number, text};
 use firesteel_wire::{Inventory, PartitionTableRecord, SmbiosIdentity};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
@@ -248,7 +241,7 @@ impl Probe for LinuxHost {
 
     fn hostname(&self) -> String {
         let name = attribute(&self.roots.proc.join("sys/kernel/hostname"));
-        // What the kernel says when nobody has set a name.
+        // The kernel's value while no name was set.
         if name == "(none)" { String::new() } else { name }
     }
 

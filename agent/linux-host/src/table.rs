@@ -1,5 +1,5 @@
-//! What stands where a disk's partition table would, for inspections: read past the page cache from a
-//! disk that others may use, with nothing mounted. The disk's GUID is the mark of who installed it.
+//! What stands where a disk's partition table would, for inspections: read past the page cache from a disk that others
+//! may use, with nothing mounted. The disk's GUID marks the installation.
 
 use std::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) fn unreadable_table(error: &dyn Error) -> PartitionTableRecord {
     PartitionTableRecord::Unreadable { why: error_text(error), damaged: false }
 }
 
-/// With the innermost cause, which says most.
+/// Shows the innermost cause too, which says most.
 fn error_text(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,26 +1,23 @@
-//! What a switch says of itself and of the port that a NIC is plugged into: frames of the Link Layer
-//! Discovery Protocol (IEEE 802.1AB-2016, chapters 8 and 9, annexes D and F). Pure: a frame in, a
-//! neighbour or the reason why it is none out. The agent's listener hears
-//! the frames, and [`neighbours`] keeps who was heard.
+//! What a switch says of itself and of the port that a NIC is plugged into: frames of the Link Layer Discovery Protocol
+//! (IEEE 802.1AB-2016, chapters 8 and 9, annexes D and F). This crate is pure and knows no socket: a frame goes in; a
+//! neighbour comes out, or the reason why there is none. The listener of `firesteel_agent` receives the frames, and
+//! [`neighbours`] keeps their senders.
 //!
 //! ```text
 //! 01:80:c2:00:00:0e | sender | [VLAN tag] | 88cc | chassis id, port id, time to live, … , end
 //!                                                  each: 7 bits of type, 9 bits of length, value
 //! ```
 //!
-//! Anybody on the cable can send such a frame. Texts are cleaned and lists are bounded; a frame whose
-//! lengths lie is dropped whole, as the standard wants, for nothing in it can be believed then. What is
-//! only odd, like a VLAN that cannot be, is passed over.
+//! Anyone on the cable can send such a frame. Texts are cleaned and lists are bounded. A frame whose
+//! lengths are wrong is dropped whole, as the standard demands, because nothing in it can be trusted then. A field that
+//! is only odd, such as an impossible VLAN, is skipped.
 
 pub mod neighbours;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firesteel_wire::{
-    InventoryVlan,
-    limits::{FIELD_BYTES_MAX, NEIGHBOUR_ADDRESSES_MAX, VLANS_MAX},
-    text,
-};
+use firesteel_wire::limits::{FIELD_BYTES_MAX, NEIGHBOUR_ADDRESSES_MAX, VLANS_MAX};
+use firesteel_wire::{InventoryVlan, text};
 
 /// Larger than any Ethernet frame, jumbo ones too.
 pub const FRAME_BYTES_MAX: usize = 9216;
@@ -72,7 +69,7 @@ pub struct LldpNeighbour {
     pub frame_bytes_max: u16,
 }
 
-/// Why a frame tells of no neighbour.
+/// Why a frame describes no neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LldpError {
     #[error("it is not an LLDP frame")]
@@ -222,7 +219,7 @@ fn id(value: &[u8], mac_kind: u8, network_kind: u8) -> Option<String> {
     } else {
         None
     };
-    // A text of nothing that is seen, or an address of an odd length, is still told from others.
+    // An invisible text, or an address of an odd length, must still differ from others.
     let text = as_address.unwrap_or_else(|| printable_text(value));
     let is_text = !text.is_empty() && !text.contains('\u{fffd}');
     Some(if is_text { text } else { text::clean(&hex::encode(value), FIELD_BYTES_MAX) })

@@ -1,17 +1,14 @@
-//! Who is at the other ends of the cables, from what was heard up to now. Pure: frames that were read in,
-//! what the appliance is told out.
+//! The neighbours at the other ends of the cables, from the frames up to now. Pure: frames go in, reports to the
+//! appliance come out.
 //!
-//! Anybody on a cable can speak, and more than one may: a switch that passes foreign frames on, a machine
-//! that bridges. The first holds its NIC until its own time is over, so that two who take turns, or one who
-//! sends something else each time, do not make a report of each frame.
+//! Any device on a cable can send frames, and there may be several: a switch that passes foreign frames on, a machine
+//! that bridges. The first one holds its NIC until its own time is over. So two that alternate, or one that sends
+//! something else each time, do not make a report of each frame.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use firesteel_wire::{
-    Neighbour,
-    limits::{FIELD_BYTES_MAX, NICS_MAX},
-    neighbour, text,
-};
+use firesteel_wire::limits::{FIELD_BYTES_MAX, NICS_MAX};
+use firesteel_wire::{Neighbour, neighbour, text};
 
 /// However long a neighbour says that it holds: the cable may be in another switch by then.
 const HOLD_MAX: Duration = Duration::from_secs(10 * 60);
@@ -26,19 +23,18 @@ struct NeighbourEntry {
     changed: Duration,
 }
 
-/// By the name of the NIC.
+/// The neighbour on each NIC, by the NIC's name.
 #[derive(Debug, Default)]
 pub struct Neighbours(BTreeMap<String, NeighbourEntry>);
 
 impl Neighbours {
-    /// Takes what was said on the cable of the NIC with this name and address; says whose it is, in words,
-    /// where that is news.
+    /// Takes a frame from the NIC with this name and address. Describes the sender in words if it is new.
     pub fn record_frame(&mut self, nic: &str, mac: &str, said: crate::LldpNeighbour, now: Duration) -> Option<String> {
         let hold = Duration::from_secs(said.seconds.into()).min(HOLD_MAX);
         let heard = neighbour_record(nic, mac, said);
         match self.0.get_mut(nic) {
             None => {
-                // A good-bye of somebody who never said hello.
+                // A shutdown frame of a neighbour that was never seen.
                 if hold.is_zero() || self.0.len() >= NICS_MAX {
                     return None;
                 }
@@ -46,7 +42,7 @@ impl Neighbours {
             Some(known) if is_same(&known.neighbour, &heard) => {
                 known.until = now + hold;
                 let is_new = known.neighbour != heard && now.saturating_sub(known.changed) >= CHANGE_MIN;
-                // The good-bye tells nothing but itself.
+                // A shutdown frame carries nothing else.
                 if !is_new || hold.is_zero() {
                     return None;
                 }

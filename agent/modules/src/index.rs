@@ -37,8 +37,8 @@ pub fn check(bytes: &[u8]) {
 }
 
 impl Index {
-    /// From the contents of `modules.dep`, `modules.alias`, `modules.softdep` and `modules.builtin`.
-    /// Lines that make no sense are passed over.
+    /// Parses the contents of `modules.dep`, `modules.alias`, `modules.softdep` and `modules.builtin`. Lines that make
+    /// no sense are passed over.
     pub fn parse(dependencies: &str, aliases: &str, soft: &str, builtin: &str) -> Self {
         let mut index = Self::default();
         for (path, needs) in dependencies.lines().filter_map(|line| line.split_once(':')) {

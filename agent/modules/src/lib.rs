@@ -1,15 +1,16 @@
-//! Kernel modules: found by what the hardware says of itself, loaded with what they need.
+//! Kernel modules. This crate finds them by what the hardware says of itself, and loads them with what they need.
 //!
-//! The ramdisk has no modprobe and no udev. The agent does what is needed of both: it walks the
-//! devices for their `modalias`, and it answers when the kernel itself asks for a module (mounting a
-//! filesystem, a checksum, a network protocol): `/sbin/modprobe` is a link to the agent.
+//! The ramdisk has no modprobe and no udev, and this crate does what is needed of both. It walks the
+//! devices for their `modalias`. It also answers when the kernel itself asks for a module (to mount a
+//! filesystem, for a checksum or a network protocol): `/sbin/modprobe` is a link to the agent.
 //!
 //! ```text
 //!   /sys/devices/**/modalias ─┐
 //!   modprobe -q -- NAME ──────┴─► index: names ─► load order ─► finit_module
 //! ```
 //!
-//! It knows nothing of the appliance and of plans. What is loaded stays loaded.
+//! The agent, the real machine of its steps and the lab's guests call it. It knows neither the appliance nor plans, and
+//! unloads nothing.
 
 pub mod index;
 
@@ -40,7 +41,7 @@ const DEPTH_MAX: usize = 64;
 /// What came of loading modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// In the order of loading; modules that were there before are not named.
+    /// The modules in the order of loading; modules that were there before are not named.
     pub loaded: Vec<String>,
     /// Modules that the kernel did not take, and its reason.
     pub failed: Vec<(String, String)>,

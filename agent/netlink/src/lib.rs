@@ -1,25 +1,22 @@
-//! Links, addresses and routes by rtnetlink (`linux/rtnetlink.h`, RFC 3549): what the older ioctls cannot do, which is
-//! bonds, IPv6 and removing things.
+//! Links, addresses and routes by rtnetlink (`linux/rtnetlink.h`, RFC 3549): bonds, IPv6 and removals, which the older
+//! ioctls cannot do. The network of `firesteel_agent` and the lab's switch call it. It knows no network plan.
 //!
-//! Own code instead of a crate: the seven requests that are needed are this one file, while `rtnetlink` brings an
-//! asynchronous connection, `futures` and types for every message of the kernel into a ramdisk that counts kilobytes.
+//! It is own code instead of a crate, because the seven requests that are needed fit into this one file. `rtnetlink`
+//! brings an asynchronous connection, `futures` and types for every message of the kernel into a ramdisk that counts
+//! kilobytes.
 
-use std::{
-    ffi::CString,
-    io,
-    net::IpAddr,
-    os::fd::{AsRawFd, OwnedFd},
-    time::Duration,
-};
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use firesteel_wire::network::BondMode;
-use nix::sys::{
-    socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
-        sockopt::ReceiveTimeout,
-    },
-    time::TimeVal,
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
 };
+use nix::sys::time::TimeVal;
 
 /// The kernel answers at once, but for modules that it loads first.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -275,7 +272,7 @@ impl Netlink {
         self.ask(DELLINK, 0, &Body::link(index_of(interface)?, 0, 0))
     }
 
-    /// There already is fine.
+    /// Adds an address. One that is there already is no error.
     pub fn add_address(&mut self, interface: &str, ip: IpAddr, prefix: u8) -> io::Result<()> {
         self.ask(NEWADDR, CREATE | REPLACE, &Body::address(index_of(interface)?, ip, prefix))
     }
@@ -287,7 +284,8 @@ impl Netlink {
     /// A route in the main table; there already is fine.
     pub fn add_route(
         &mut self,
-        (to, prefix): (IpAddr, u8),
+        to: IpAddr,
+        prefix: u8,
         via: Option<IpAddr>,
         on: Option<&str>,
         metric: Option<u32>,
@@ -357,7 +355,7 @@ mod tests {
         assert_eq!(verdict(&bytes, 2), Some(0));
         assert_eq!(verdict(&bytes, 3), None);
         assert_eq!(verdict(&bytes[..10], 1), None);
-        // A length of 0 would be read for ever.
+        // A length of 0 would be read without end.
         assert_eq!(verdict(&[0; 64], 1), None);
     }
 }

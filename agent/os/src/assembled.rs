@@ -1,11 +1,9 @@
 //! Taking block devices apart that stand on others: md arrays, device mapper volumes, bcache.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io,
-    os::fd::AsRawFd,
-    path::Path,
-};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 
 /// `struct dm_ioctl` (linux/dm-ioctl.h).
 #[repr(C)]
@@ -49,11 +47,11 @@ pub fn stop_md(sys: &Path, dev: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a device mapper volume by its number, which nobody can have given to another one in the meantime: it
-/// still holds its disks.
+/// Removes a device mapper volume by its number, which cannot have passed to another one in the meantime: it still
+/// holds its disks.
 ///
 /// # Errors
-/// Something has it open, or there is no such volume.
+/// Fails if something has it open, or if there is no such volume.
 pub fn remove_dm(sys: &Path, dev: &Path, name: &str) -> io::Result<()> {
     let numbers = fs::read_to_string(sys.join("block").join(name).join("dev"))?;
     let parse = |text: &str| text.trim().parse::<u64>().map_err(io::Error::other);

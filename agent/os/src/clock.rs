@@ -2,10 +2,8 @@
 
 use std::{fs::OpenOptions, io, os::fd::AsRawFd, path::Path, time::Duration};
 
-use nix::{
-    sys::time::TimeSpec,
-    time::{ClockId, clock_gettime, clock_settime},
-};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime, clock_settime};
 
 /// `struct rtc_time` of linux/rtc.h.
 #[repr(C)]

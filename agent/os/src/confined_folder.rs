@@ -5,29 +5,21 @@
 //! (`/boot/loader` is a link with ostree) is reached through its links, which lead nowhere but into this filesystem,
 //! as if the folder were the root.
 
-use std::{
-    fs::{File, Permissions},
-    io::{self, Read, Write},
-    os::{
-        fd::OwnedFd,
-        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
-    },
-    path::Path,
-};
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::Path;
 
-use nix::{
-    dir::Dir,
-    fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat, renameat},
-    sys::{
-        stat::{Mode, mkdirat},
-        statvfs::fstatvfs,
-    },
-    unistd::{UnlinkatFlags, syncfs, unlinkat},
-};
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat, renameat};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::sys::statvfs::fstatvfs;
+use nix::unistd::{UnlinkatFlags, syncfs, unlinkat};
 
 use super::xattr;
 
-/// Under this name a file is written before it takes the place of another one.
+/// The name under which a file is written before it replaces another one.
 const NEW: &str = ".firesteel-new";
 /// A link that leads to a link, and so on: as many as the kernel follows.
 const LINKS_MAX: usize = 40;
@@ -51,7 +43,7 @@ impl Folder {
         Ok(openat2(&self.0, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve))?)
     }
 
-    /// As [`Self::resolve`], but links are followed inside this filesystem.
+    /// Resolves a path like [`Self::resolve`], but follows links inside this filesystem.
     fn resolve_inside(&self, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
         let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS | ResolveFlag::RESOLVE_NO_XDEV;
         let path = if path.is_empty() { "." } else { path };
@@ -84,7 +76,7 @@ impl Folder {
             Ok(()) | Err(nix::Error::ENOENT) => {}
             Err(error) => return Err(error.into()),
         }
-        // Made anew: an existing file could be a second name of another one, or a pipe.
+        // The file must be new: an existing one could be a second name of another file, or a pipe.
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
         let mut file = File::from(folder.resolve(name, flags, Mode::from_bits_truncate(0o600))?);
         file.write_all(content)?;
@@ -102,12 +94,12 @@ impl Folder {
         content(self.resolve(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK, Mode::empty())?, bytes_max)
     }
 
-    /// As [`Self::read`], through links of the image.
+    /// Reads a file like [`Self::read`], through links of the image.
     pub fn read_inside(&self, path: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         content(self.resolve_inside(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK)?, bytes_max)
     }
 
-    /// What tells a plain file from all others, through links of the image: a subvolume has numbers of its own.
+    /// What identifies a plain file, through links of the image: a subvolume has numbers of its own.
     pub fn inode_inside(&self, path: &str) -> io::Result<(u64, u64)> {
         let file = File::from(self.resolve_inside(path, OFlag::O_PATH)?).metadata()?;
         if file.is_file() { Ok((file.dev(), file.ino())) } else { Err(io::ErrorKind::InvalidData.into()) }
@@ -129,8 +121,8 @@ impl Folder {
         Err(io::Error::from_raw_os_error(libc::ELOOP))
     }
 
-    /// Gives a plain file that an image has new content, down to the medium: whoever reads it finds the old or the new
-    /// one, and its owner, mode and label stay.
+    /// Gives a plain file of an image new content, down to the medium. A reader finds the old content or the new one;
+    /// owner, mode and label stay.
     pub fn replace(&self, path: &str, content: &[u8]) -> io::Result<()> {
         let path = self.target(path)?;
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -144,7 +136,7 @@ impl Folder {
             Ok(())
         });
         if written.is_err() {
-            // What is left of it takes room; the first error is the one to tell.
+            // What is left of it takes room; the first error is the one to report.
             let _gone = unlinkat(&folder.0, NEW, UnlinkatFlags::NoRemoveDir);
         }
         written?;
@@ -186,7 +178,7 @@ impl Folder {
         names_of(self.folder(path), most)
     }
 
-    /// As [`Self::names`], through links of the image.
+    /// Lists names like [`Self::names`], through links of the image.
     pub fn names_inside(&self, path: &str, most: usize) -> io::Result<Vec<String>> {
         names_of(self.resolve_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY).map(Self), most)
     }
@@ -194,7 +186,7 @@ impl Folder {
     fn list_names(self, most: usize) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::from_fd(self.0)?.iter() {
-            // The reader of a damaged folder tells the same error for ever.
+            // The reader of a damaged folder returns the same error without end.
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             if name == "." || name == ".." {
@@ -294,7 +286,7 @@ mod tests {
         assert!(folder.write("../out", 0o600, b"x").is_err());
     }
 
-    /// As ostree lays it out, and with an absolute link, which means the filesystem's own root.
+    /// The layout of ostree, and an absolute link, which means the filesystem's own root.
     #[test]
     fn links_inside_the_filesystem_are_followed_and_the_file_itself_is_replaced() {
         let root = tempfile::tempdir().unwrap();

@@ -1,16 +1,12 @@
 //! Commands to drives: NVMe admin commands and SCSI commands through the kernel. What they mean, and what
 //! the answers mean, is [`firesteel_drives`]' matter.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::{
-        fd::AsRawFd,
-        unix::fs::{MetadataExt, OpenOptionsExt},
-    },
-    path::Path,
-    time::Duration,
-};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
 
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, SENSE_BYTES_MAX, ScsiAnswer};
 use nix::fcntl::OFlag;
@@ -113,7 +109,7 @@ fn memory(data: &mut Data<'_>) -> Result<(*mut u8, u32, i32), PortError> {
     Ok(match data {
         Data::None => (std::ptr::null_mut(), 0, NO_DATA),
         Data::In(into) => (into.as_mut_ptr(), length(into.len())?, FROM_DEVICE),
-        // The kernel only reads it: the direction says so.
+        // The kernel only reads it, by this direction.
         Data::Out(from) => (from.as_ptr().cast_mut(), length(from.len())?, TO_DEVICE),
     })
 }

@@ -1,11 +1,9 @@
 //! One request to the BMC by the kernel's IPMI driver (linux/ipmi.h), and its answer.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::fd::{AsFd, AsRawFd},
-    path::Path,
-};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

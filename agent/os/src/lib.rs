@@ -1,5 +1,6 @@
-//! Every system call of the agent that the standard library does not offer. The only crate of the
-//! agent with `unsafe`; it decides nothing and knows neither plans nor the appliance.
+//! Every system call of the agent that the standard library does not offer. It is the only crate of the agent with
+//! `unsafe`. It decides nothing and knows neither plans nor the appliance. All crates of the agent that touch the
+//! machine call it.
 
 #![allow(unsafe_code, reason = "ioctls have no safe form; each use says why it is sound")]
 

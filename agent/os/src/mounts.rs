@@ -17,9 +17,9 @@ pub fn mount_kernel_filesystem(kind: &str, target: &Path, options: &str) -> io::
     }
 }
 
-/// What a filesystem is to do in place of what its image says. ext's superblock may ask for a panic of the kernel at the
-/// first error, and then nobody reports, and nobody clears the disk. What is mounted for reading replays no log: that
-/// would write to the disk, and a log is one more thing that an image can be made with.
+/// What a filesystem is to do in place of what its image says. ext's superblock may ask for a panic of the kernel at
+/// the first error; then no report is sent and the disk is not cleared. What is mounted for reading replays no log:
+/// that would write to the disk, and a log is one more thing that an image can be made with.
 fn data_for(filesystem: &str, read_only: bool) -> Option<&'static str> {
     match filesystem {
         "ext2" | "ext3" | "ext4" => Some("errors=remount-ro"),

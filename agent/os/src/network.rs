@@ -1,16 +1,12 @@
 //! Network interfaces: up, address, default route, permanent MAC; the DHCP client's socket, and one for
 //! frames of another protocol than IP.
 
-use std::{
-    io,
-    net::{Ipv4Addr, UdpSocket},
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recv, setsockopt, socket,
-    sockopt::{BindToDevice, Broadcast, ReuseAddr},
-};
+use nix::sys::socket::sockopt::{BindToDevice, Broadcast, ReuseAddr};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recv, setsockopt, socket};
 
 /// Ethtool command "permanent address" (linux/ethtool.h) and the longest address that it gives.
 const ETHTOOL_GPERMADDR: u32 = 0x20;
@@ -117,7 +113,7 @@ pub fn add_default_route(gateway: Ipv4Addr) -> io::Result<()> {
     }
 }
 
-/// The address that the maker gave the NIC, where the driver tells.
+/// The address that the maker gave the NIC, where the driver reports it.
 #[must_use]
 pub fn permanent_mac(interface: &str) -> Option<[u8; 6]> {
     let mut request = request_for(interface).ok()?;
@@ -132,7 +128,7 @@ pub fn permanent_mac(interface: &str) -> Option<[u8; 6]> {
     (address.size == 6 && mac != [0; 6] && mac != [0xff; 6]).then_some(mac)
 }
 
-/// The version of the NIC's firmware in the driver's words, as it came; `None` where it does not tell.
+/// The version of the NIC's firmware in the driver's words, as it came; `None` where it does not say.
 #[must_use]
 pub fn firmware_version(interface: &str) -> Option<String> {
     let mut request = request_for(interface).ok()?;

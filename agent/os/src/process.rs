@@ -2,15 +2,11 @@
 
 use std::{fs::OpenOptions, io, path::Path};
 
-use nix::{
-    sys::{
-        prctl,
-        reboot::{RebootMode, reboot, set_cad_enabled},
-        resource::{Resource, setrlimit},
-        wait::{WaitStatus, wait},
-    },
-    unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout},
-};
+use nix::sys::prctl;
+use nix::sys::reboot::{RebootMode, reboot, set_cad_enabled};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +25,8 @@ pub fn reap() -> io::Result<Option<(Pid, ChildExit)>> {
     }
 }
 
-/// Has a crash leave no copy of this process's memory, in which the token and the host's user data are. A program that it
-/// starts has the limit, and says the rest for itself.
+/// Has a crash leave no copy of this process's memory, in which the token and the host's user data are. A program that
+/// it starts has the limit, and says the rest for itself.
 pub fn keep_memory() -> io::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     // The kernel asks no limit where it pipes the dump to a program (core(5)).

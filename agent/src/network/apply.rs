@@ -4,27 +4,20 @@
 //! bonding driver makes a `bond0` of its own when it is loaded, and a name may be longer than the kernel's 15 bytes.
 //! Their modules are loaded by the kernel's own request when they are first made (see [`firesteel_modules`]).
 
-use std::{
-    fs, io,
-    net::IpAddr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use anyhow::{Context, bail};
 use firesteel_facts::Mac;
 use firesteel_netlink::{Bond, Netlink};
 use firesteel_os as os;
 use firesteel_sysfs::{Roots, attribute, names, nics};
-use firesteel_wire::{
-    NetworkPlan,
-    network::{HashPolicy, LinkKind, NetworkLink},
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::network::{HashPolicy, LinkKind, NetworkLink};
 
-use super::{
-    lease::AgentLease,
-    path_selection::{LinkInputs, obstacle},
-};
+use super::lease::AgentLease;
+use super::path_selection::{LinkInputs, obstacle};
 
 /// What the names of links that a plan made begin with.
 const PREFIX: &str = "plan";
@@ -66,7 +59,7 @@ impl<'a> AppliedNetwork<'a> {
         for route in &self.plan.routes {
             let on = route.on.as_deref().and_then(|name| self.interface_of(name));
             netlink
-                .add_route((route.to.ip, route.to.prefix), route.via, on, route.metric)
+                .add_route(route.to.ip, route.to.prefix, route.via, on, route.metric)
                 .with_context(|| format!("adding the route to {}", route.to))?;
         }
         Ok(())
@@ -204,12 +197,12 @@ impl<'a> AppliedNetwork<'a> {
         self.leases.into_iter().for_each(|(_, lease)| lease.end());
         let mut netlink = match Netlink::open() {
             Ok(netlink) => netlink,
-            Err(error) => return tracing::warn!("the network plan cannot be undone: {error}"),
+            Err(error) => return tracing::warn!("could not undo the network plan: {error}"),
         };
         // Each part by itself: what is gone already is no reason to leave the rest.
         let note = |what: &str, done: io::Result<()>| {
             if let Err(error) = done {
-                tracing::warn!("undoing the network plan, {what}: {error}");
+                tracing::warn!("could not undo the network plan on {what}: {error}; the rest is undone");
             }
         };
         for (interface, ip, prefix) in &self.addresses {

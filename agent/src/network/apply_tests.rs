@@ -5,10 +5,8 @@
 use std::{net::TcpListener, path::Path};
 
 use firesteel_wire::network::{InterfaceAddress, NetworkRoute};
-use nix::{
-    ifaddrs::getifaddrs,
-    sched::{CloneFlags, unshare},
-};
+use nix::ifaddrs::getifaddrs;
+use nix::sched::{CloneFlags, unshare};
 
 use super::*;
 

@@ -1,15 +1,11 @@
 //! A DHCP lease that is kept: got, applied to its interface, renewed by a thread until it is ended.
 
-use std::{
-    io::ErrorKind,
-    net::{Ipv4Addr, UdpSocket},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
-};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use firesteel_dhcp::client::{DhcpClient, GrantedAddress};
@@ -30,7 +26,7 @@ struct LeaseThreadFlags {
     ended: AtomicBool,
 }
 
-/// Dropped, it is kept for as long as the process runs.
+/// A lease. If this value is dropped, the lease is kept for as long as the process runs.
 #[derive(Debug)]
 pub(super) struct AgentLease {
     interface: String,
@@ -45,7 +41,7 @@ impl AgentLease {
         let (name, of_thread) = (interface.to_owned(), Arc::clone(&shared));
         let thread = thread::spawn(move || {
             if let Err(error) = keep_lease(&name, mac, &of_thread) {
-                tracing::error!("DHCP on {name}: {error:#}");
+                tracing::error!("DHCP on {name} ended: {error:#}");
             }
         });
         Self { interface: interface.to_owned(), shared, thread }
@@ -75,7 +71,7 @@ fn keep_lease(interface: &str, mac: Mac, shared: &LeaseThreadFlags) -> anyhow::R
     while !shared.ended.load(Ordering::Acquire) {
         while let Some(message) = client.poll_transmit() {
             if let Err(error) = socket.send_to(&message.bytes, (message.destination, DHCP_SERVER_PORT)) {
-                tracing::debug!("DHCP message not sent: {error}");
+                tracing::debug!("could not send a DHCP message: {error}");
             }
         }
         if let Some(bound) = client.lease().filter(|bound| applied.as_ref() != Some(bound)) {
@@ -116,7 +112,7 @@ fn apply(interface: &str, bound: &GrantedAddress) -> anyhow::Result<()> {
         && let Err(error) = os::network::add_default_route(router)
     {
         // The appliance is on this network; what lies behind the router is not needed.
-        tracing::warn!("no route by {router}: {error}");
+        tracing::warn!("could not add the route by {router}: {error}; the agent goes on without it");
     }
     tracing::info!("{interface} has {}/{} from {}", bound.address, bound.prefix_length, bound.server);
     Ok(())
@@ -125,6 +121,6 @@ fn apply(interface: &str, bound: &GrantedAddress) -> anyhow::Result<()> {
 /// Takes the IPv4 address off an interface.
 fn remove_ipv4(interface: &str) {
     if let Err(error) = os::network::set_address(interface, Ipv4Addr::UNSPECIFIED, 0) {
-        tracing::debug!("taking the address off {interface}: {error}");
+        tracing::debug!("could not remove the address of {interface}: {error}");
     }
 }

@@ -9,15 +9,13 @@
 //!     └──► plan again, a few rounds; then the worker ends, and after three workers the host boots again
 //! ```
 //!
-//! The booting NIC led to the appliance a moment ago, since the ramdisk came by it. A plan with a slip in it is
-//! therefore no reason for a host that nobody hears of.
+//! The booting NIC led to the appliance a moment ago, since the ramdisk came by it. So a mistake in the plan must not
+//! silence the host.
 
-use firesteel_wire::{
-    NetworkPlan,
-    limits::FIELD_BYTES_MAX,
-    network::{BondMode, LinkKind, NetworkLink, NetworkPath},
-    text::clean,
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::limits::FIELD_BYTES_MAX;
+use firesteel_wire::network::{BondMode, LinkKind, NetworkLink, NetworkPath};
+use firesteel_wire::text::clean;
 
 /// Plan and DHCP in turns, before the worker gives up.
 const ROUNDS_MAX: u32 = 3;
@@ -25,21 +23,21 @@ const ROUNDS_MAX: u32 = 3;
 /// The two ways; each is undone where it does not lead to the appliance.
 pub trait NetworkSetup {
     /// Goes by the plan. What the way is, or why it does not lead to the appliance.
-    fn by_plan(&mut self) -> Result<String, String>;
+    fn by_plan(&mut self) -> anyhow::Result<String>;
     /// Goes by DHCP on the booting NIC.
-    fn by_dhcp(&mut self) -> Result<String, String>;
+    fn by_dhcp(&mut self) -> anyhow::Result<String>;
 }
 
 /// Tries both in turns.
 ///
 /// # Errors
 /// Why neither led to the appliance.
-pub fn find(ways: &mut impl NetworkSetup) -> Result<NetworkPath, String> {
+pub fn find(ways: &mut impl NetworkSetup) -> anyhow::Result<NetworkPath> {
     let mut why = String::new();
     for _ in 0..ROUNDS_MAX {
         let plan_failed = match ways.by_plan() {
             Ok(text) => return Ok(NetworkPath { by_plan: true, text: clean(&text, FIELD_BYTES_MAX) }),
-            Err(error) => error,
+            Err(error) => format!("{error:#}"),
         };
         tracing::warn!("the host's network data does not lead to the appliance: {plan_failed}");
         match ways.by_dhcp() {
@@ -48,19 +46,19 @@ pub fn find(ways: &mut impl NetworkSetup) -> Result<NetworkPath, String> {
                 return Ok(NetworkPath { by_plan: false, text: clean(&text, FIELD_BYTES_MAX) });
             }
             Err(error) => {
-                tracing::warn!("DHCP on the booting interface does not lead to the appliance either: {error}");
-                why = format!("by the network data: {plan_failed}; by DHCP: {error}");
+                tracing::warn!("DHCP on the booting interface does not lead to the appliance either: {error:#}");
+                why = format!("by the network data: {plan_failed}; by DHCP: {error:#}");
             }
         }
     }
-    Err(why)
+    Err(anyhow::Error::msg(why))
 }
 
 /// What is seen of a link of the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkInputs {
     pub carrier: bool,
-    /// Of an 802.3ad bond: somebody answers at the other end.
+    /// Whether the other end of an 802.3ad bond answers.
     pub partner: bool,
     pub has_lease: bool,
 }
@@ -83,7 +81,9 @@ pub fn obstacle(plan: &NetworkPlan, seen: impl Fn(&NetworkLink) -> LinkInputs) -
                 return Some(format!("no member of {name} ({}) has a link", members.join(", ")));
             }
             LinkKind::Bond { mode: BondMode::Lacp, .. } if !now.partner => {
-                return Some(format!("nobody answers LACP on {name}: are the switch's ports one link aggregation?"));
+                return Some(format!(
+                    "no partner answers LACP on {name}: are the switch's ports one link aggregation?"
+                ));
             }
             LinkKind::Nic { .. } | LinkKind::Bond { .. } | LinkKind::Vlan { .. } => {}
         }
@@ -139,40 +139,36 @@ mod tests {
     use super::*;
 
     /// Answers in turn; what is left over was not asked.
-    struct Told {
-        plan: Vec<Result<String, String>>,
-        dhcp: Vec<Result<String, String>>,
+    struct ScriptedSetup {
+        plan: Vec<Result<&'static str, &'static str>>,
+        dhcp: Vec<Result<&'static str, &'static str>>,
     }
 
-    impl NetworkSetup for Told {
-        fn by_plan(&mut self) -> Result<String, String> {
-            self.plan.remove(0)
+    impl NetworkSetup for ScriptedSetup {
+        fn by_plan(&mut self) -> anyhow::Result<String> {
+            self.plan.remove(0).map(str::to_owned).map_err(anyhow::Error::msg)
         }
 
-        fn by_dhcp(&mut self) -> Result<String, String> {
-            self.dhcp.remove(0)
+        fn by_dhcp(&mut self) -> anyhow::Result<String> {
+            self.dhcp.remove(0).map(str::to_owned).map_err(anyhow::Error::msg)
         }
-    }
-
-    fn no(text: &str) -> Result<String, String> {
-        Err(text.to_owned())
     }
 
     #[test]
     fn the_plan_comes_first_and_a_failed_one_is_told() {
-        let mut good = Told { plan: vec![Ok("VLAN 5".into())], dhcp: Vec::new() };
-        assert_eq!(find(&mut good), Ok(NetworkPath { by_plan: true, text: "VLAN 5".into() }));
-        let mut slip = Told { plan: vec![no("no link")], dhcp: vec![Ok("DHCP on eth0".into())] };
+        let mut good = ScriptedSetup { plan: vec![Ok("VLAN 5")], dhcp: Vec::new() };
+        assert_eq!(find(&mut good).expect("a way"), NetworkPath { by_plan: true, text: "VLAN 5".into() });
+        let mut slip = ScriptedSetup { plan: vec![Err("no link")], dhcp: vec![Ok("DHCP on eth0")] };
         let way = find(&mut slip).expect("a way");
         assert!(!way.by_plan && way.text.contains("no link") && way.text.contains("DHCP on eth0"), "{way:?}");
-        let mut late = Told { plan: vec![no("no link"), Ok("VLAN 5".into())], dhcp: vec![no("no answer")] };
+        let mut late = ScriptedSetup { plan: vec![Err("no link"), Ok("VLAN 5")], dhcp: vec![Err("no answer")] };
         assert!(find(&mut late).expect("a way").by_plan);
     }
 
     #[test]
     fn rounds_end_with_both_reasons() {
-        let mut none = Told { plan: vec![no("p"); 3], dhcp: vec![no("d"); 3] };
-        assert_eq!(find(&mut none), Err("by the network data: p; by DHCP: d".to_owned()));
+        let mut none = ScriptedSetup { plan: vec![Err("p"); 3], dhcp: vec![Err("d"); 3] };
+        assert_eq!(find(&mut none).expect_err("no way").to_string(), "by the network data: p; by DHCP: d");
         assert!(none.plan.is_empty() && none.dhcp.is_empty());
     }
 

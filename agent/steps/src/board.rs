@@ -1,21 +1,17 @@
-//! The notice board: how far the plan is, with its receipts, and who was heard on the cables. The step and
-//! the listener write, the reporter reads.
+//! The notice board: how far the plan is, with its receipts, and the neighbours on the cables. The step and the
+//! listener write, the reporter reads.
 //!
 //! Kept in memory, and in a file on the ramdisk's own tmpfs, so that a worker that takes over from
 //! a dead one knows which plan was started, and can report how it ended.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use firesteel_lldp::{self as lldp, neighbours::Neighbours};
 use firesteel_wire::{AgentPlan, Evidence, Neighbour, StepReceipt, StepReport, StepState, receipt::UptimeSpan};
@@ -39,7 +35,7 @@ pub struct ReportBoard {
     file: Option<PathBuf>,
     /// Why the file does not hold what the notices say.
     unkept: Mutex<Option<String>>,
-    /// Of this worker only: a later one hears them again.
+    /// The neighbours that this worker heard; a later worker hears them again.
     neighbours: Mutex<Neighbours>,
     news: Notify,
 }
@@ -141,7 +137,7 @@ impl ReportBoard {
         });
     }
 
-    /// From here on the disk is not what it was; kept before it is true.
+    /// Records that the disk changes from here on; recorded before it is true.
     pub fn disk_changes(&self, index: u32) {
         self.change_step(true, index, |step| step.disk_changed = true);
     }

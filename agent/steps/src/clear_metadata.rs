@@ -3,15 +3,13 @@
 use firesteel_images::write::metadata;
 use firesteel_wire::Evidence;
 
-use super::{
-    StepContext, StepFailure, WriteMonitor, chain,
-    guard::{DestructiveTarget, GuardedDisk},
-};
+use super::guard::{DestructiveTarget, GuardedDisk};
+use super::{StepContext, StepFailure, WriteMonitor, chain};
 
 pub(super) fn run(job: &StepContext<'_>, guarded: &DestructiveTarget<'_>) -> Result<Evidence, StepFailure> {
     let GuardedDisk { disk, device, overridden } = job.open_guarded(guarded)?;
     let wanted = guarded.disk;
-    tracing::info!("clearing {} ({wanted})", disk.device);
+    tracing::info!("the clearing of {} ({wanted}) begins", disk.device);
     let watch = WriteMonitor::new(job);
     let cleared = metadata::clear(&device, &watch)
         .map_err(|error| StepFailure { error: chain(&error), disk_changed: watch.passed() })?;

@@ -5,26 +5,20 @@
 //! as [`PARALLEL_MAX`]. Namespaces of one NVMe controller are one drive: what its commands reach must all be in
 //! the plan, and what it erased is proven on each of them.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
-use firesteel_clean::{
-    attached,
-    cleaned::{CleanedDrive, NotCleaned},
-    drive::Drive,
-    perform::{self, clean},
-    watch::CleaningMonitor,
-};
+use firesteel_clean::attached;
+use firesteel_clean::cleaned::{CleanedDrive, NotCleaned};
+use firesteel_clean::drive::Drive;
+use firesteel_clean::perform::{self, clean};
+use firesteel_clean::watch::CleaningMonitor;
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_host::HeldDisk;
 use firesteel_images::write::Aborted;
@@ -32,16 +26,11 @@ use firesteel_sysfs::attach::{self, AttachedDrive, CommandSet, kernel_name};
 use firesteel_wire::{Evidence, InventoryDisk, PlanStep, erasure::ErasurePolicy};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::{
-    CONSOLE_INTERVAL, StepContext, StepFailure, StepResult,
-    guard::{DestructiveTarget, GuardedDisk, Pinned},
-    show_pause,
-    transfer_rate::TransferRate,
-};
-use crate::{
-    board::ReportBoard,
-    gate::{Gate, GatePause},
-};
+use super::guard::{DestructiveTarget, GuardedDisk, Pinned};
+use super::transfer_rate::TransferRate;
+use super::{CONSOLE_INTERVAL, StepContext, StepFailure, StepResult, show_pause};
+use crate::board::ReportBoard;
+use crate::gate::{Gate, GatePause};
 
 /// Drives that are erased at once. Overwriting takes the host's bus and one buffer for each; eight spinning disks
 /// stay below the bandwidth of one controller.
@@ -141,7 +130,7 @@ fn hold<'a>(job: &StepContext<'_>, sorted: &DriveDisk<'a>) -> Result<(DriveDisk<
         return Ok((now, pinned));
     }
     let error = format!(
-        "the kernel found its disks anew while this one waited to be erased: {} ({}) was {}. Nothing was changed; \
+        "the kernel found its disks again while this one waited to be erased: {} ({}) was {}. Nothing was changed; \
          ask for it again",
         now.disk.device,
         sorted.wanted.guarded.disk,
@@ -244,10 +233,10 @@ fn clean_drive(
     }
     for (member, _) in passed {
         let (disk, wanted) = (&member.disk, &member.wanted);
-        tracing::info!("erasing {} ({}), {}", disk.device, wanted.guarded.disk, wanted.policy.name());
+        tracing::info!("the erasure of {} ({}), {}, begins", disk.device, wanted.guarded.disk, wanted.policy.name());
     }
     let untouched = |why: &str| DriveOutcome {
-        result: Err(NotCleaned { why: why.to_owned(), tried: Vec::new(), left_out: Vec::new(), disk_changed: false }),
+        result: Err(NotCleaned { why: why.to_owned(), ..NotCleaned::default() }),
         disk_changed: false,
     };
     let mut seed = [0; 32];
@@ -300,7 +289,7 @@ fn evidence(
     Ok(Evidence::DiskErased(evidence))
 }
 
-/// For disks without commands of their own: nothing asks.
+/// The port of disks without commands of their own: it is never asked.
 struct NoPort;
 
 impl Port for NoPort {

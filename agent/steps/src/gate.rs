@@ -1,10 +1,8 @@
 //! The gate that every destructive step passes again and again: it holds the step while the
 //! appliance is silent or says hold, and ends it when the appliance says stop.
 
-use std::{
-    sync::{Condvar, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
 
@@ -15,12 +13,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateStop {
     #[error("stopped by the appliance: {0}")]
-    Told(String),
+    Requested(String),
     #[error("no answer from the appliance for {} minutes; going on could destroy what is no longer ours", .0.as_secs() / 60)]
     Lost(Duration),
 }
 
-/// Shared by the reporter, which opens it, and the step, which passes it.
+/// The gate of a run: the reporter opens it, the step passes it.
 pub struct Gate {
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     seen: Mutex<GateInputs>,
@@ -30,15 +28,15 @@ pub struct Gate {
 #[derive(Debug)]
 struct GateInputs {
     last_reply: Duration,
-    told: Option<String>,
+    stop_reason: Option<String>,
     /// Why nothing may be destroyed, by the newest reply.
     hold: Option<String>,
 }
 
 impl GateInputs {
     fn at(&self, now: Duration) -> Result<Option<GatePause<'_>>, GateStop> {
-        if let Some(reason) = &self.told {
-            return Err(GateStop::Told(reason.clone()));
+        if let Some(reason) = &self.stop_reason {
+            return Err(GateStop::Requested(reason.clone()));
         }
         let age = now.saturating_sub(self.last_reply);
         Ok(match (freshness(age), &self.hold) {
@@ -55,7 +53,7 @@ impl GateInputs {
 pub enum GatePause<'a> {
     /// The appliance has said nothing for so long.
     Silent(Duration),
-    /// It says that nothing may be destroyed, and why.
+    /// The last reply says that nothing may be destroyed, and why.
     Held(&'a str),
 }
 
@@ -78,7 +76,7 @@ impl Gate {
     /// A gate that is open from now on. The clock must not jump.
     pub fn new(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let last_reply = clock();
-        let seen = Mutex::new(GateInputs { last_reply, told: None, hold: None });
+        let seen = Mutex::new(GateInputs { last_reply, stop_reason: None, hold: None });
         Self { clock: Box::new(clock), seen, changed: Condvar::new() }
     }
 
@@ -93,14 +91,14 @@ impl Gate {
 
     /// Ends whatever passes next.
     pub fn stop(&self, reason: String) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).told = Some(reason);
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).stop_reason = Some(reason);
         self.changed.notify_all();
     }
 
-    /// Whether somebody said stop; for steps that destroy nothing.
+    /// Whether a stop was asked for; for steps that destroy nothing.
     pub fn check_stop(&self) -> Result<(), GateStop> {
-        match &self.seen.lock().unwrap_or_else(PoisonError::into_inner).told {
-            Some(reason) => Err(GateStop::Told(reason.clone())),
+        match &self.seen.lock().unwrap_or_else(PoisonError::into_inner).stop_reason {
+            Some(reason) => Err(GateStop::Requested(reason.clone())),
             None => Ok(()),
         }
     }
@@ -114,8 +112,8 @@ impl Gate {
         }
     }
 
-    /// Returns at once while replies are fresh and say no hold; otherwise waits until it is so again, or must
-    /// end. `paused` hears what is waited for, and at the end of a pause `None`.
+    /// Returns at once while replies are fresh and say no hold; otherwise waits until it is so again, or must end.
+    /// Calls `paused` with what it waits for, and with `None` at the end of a pause.
     pub fn pass(&self, paused: &mut dyn FnMut(Option<GatePause<'_>>)) -> Result<(), GateStop> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waited = false;
@@ -141,7 +139,7 @@ pub enum ReplyFreshness {
     Lost,
 }
 
-/// By the age of the last good reply.
+/// The state by the age of the last good reply.
 #[must_use]
 pub fn freshness(reply_age: Duration) -> ReplyFreshness {
     if reply_age <= REPLY_FRESH {
@@ -155,10 +153,8 @@ pub fn freshness(reply_age: Duration) -> ReplyFreshness {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    };
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
@@ -180,8 +176,8 @@ mod tests {
         assert_eq!(gate.closed_reason(), None);
         gate.stop("released".into());
         assert_eq!(gate.closed_reason().as_deref(), Some("stopped by the appliance: released"));
-        assert_eq!(gate.pass(&mut |_| {}), Err(GateStop::Told("released".into())));
-        assert_eq!(gate.check_stop(), Err(GateStop::Told("released".into())));
+        assert_eq!(gate.pass(&mut |_| {}), Err(GateStop::Requested("released".into())));
+        assert_eq!(gate.check_stop(), Err(GateStop::Requested("released".into())));
     }
 
     #[test]

@@ -1,13 +1,11 @@
-//! Before a step that destroys: whether the disk is one to be wiped, and free of what stands on it.
+//! The checks before a step that destroys: whether the disk is one to be wiped, and free of what stands on it.
 
 use std::{collections::BTreeSet, path::Path};
 
 use firesteel_clean::{disk_access, foreign::Scan, guard, scan_disks};
 use firesteel_contents::{ContentKind, ContentOwner, OwnershipClaim, is_foreign, objections};
-use firesteel_host::{
-    HeldDisk,
-    assembled::{self, Assembly},
-};
+use firesteel_host::HeldDisk;
+use firesteel_host::assembled::{self, Assembly};
 use firesteel_images::write::{DiskReader, ExclusiveDisk};
 use firesteel_sysfs::attach::kernel_name;
 use firesteel_wire::{DiskIdentity, InventoryDisk};
@@ -19,12 +17,12 @@ use crate::disk;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DestructiveTarget<'a> {
     pub(super) disk: &'a DiskIdentity,
-    /// See [`firesteel_wire::Step::EraseDisk`].
+    /// See [`firesteel_wire::PlanStep::EraseDisk`].
     pub(super) own_names: &'a [String],
     pub(super) override_guards: bool,
-    /// See [`firesteel_wire::Step::EraseDisk`].
+    /// See [`firesteel_wire::PlanStep::EraseDisk`].
     pub(super) was_vacant: bool,
-    /// See [`firesteel_wire::Step::EraseDisk`].
+    /// See [`firesteel_wire::PlanStep::EraseDisk`].
     pub(super) is_named: bool,
 }
 
@@ -59,7 +57,7 @@ impl<'a> DestructiveTarget<'a> {
         OwnershipClaim { names: self.own_names, was_vacant: self.was_vacant, is_named: self.is_named }
     }
 
-    /// By name alone: an array may reach to disks that were never vacant.
+    /// The claim by name alone: an array may reach to disks that were never vacant.
     fn named(&self) -> OwnershipClaim<'a> {
         OwnershipClaim { was_vacant: false, ..self.own() }
     }
@@ -71,8 +69,8 @@ impl StepContext<'_> {
         disk::resolve_held(wanted, &self.host.disks()).map_err(StepFailure::without_disk_change)
     }
 
-    /// As [`StepContext::find`], with the disk held: it is the one that the plan means by what was read of it after it
-    /// was opened, not only by the name under which it was found.
+    /// Finds a disk like [`StepContext::find`] and holds it: it is the one that the plan means by what was read of it
+    /// after it was opened, not only by the name under which it was found.
     pub(super) fn pin(&self, wanted: &DiskIdentity) -> Result<Pinned, StepFailure> {
         let found = self.find(wanted)?;
         let held = self.host.inspect_disk(Path::new(&found.device)).map_err(StepFailure::without_disk_change)?;
@@ -141,12 +139,11 @@ impl StepContext<'_> {
         let found = self.host.assemblies(kernel_name(disk));
         let planned = self.planned();
         let is_own = |assembly: &Assembly| guarded.override_guards || is_own(assembly, scan, guarded.named());
-        let orders = assembled::orders(&found, &planned, &is_own).map_err(|why| StepFailure {
-            error: format!("{} is not wiped: {why}", disk.device),
-            disk_changed: false,
-        })?;
-        for assembly in orders {
-            tracing::info!("taking {assembly} apart, which stands on {}", disk.device);
+        if let Some(why) = assembled::refusal(&found, &planned, &is_own) {
+            return Err(StepFailure { error: format!("{} is not wiped: {why}", disk.device), disk_changed: false });
+        }
+        for assembly in &found {
+            tracing::info!("{assembly} stands on {} and is taken apart", disk.device);
             self.host.take_apart(assembly).map_err(StepFailure::without_disk_change)?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Read the hardware. Changes nothing.
+//! Reads the hardware. Changes nothing.
 
 use firesteel_wire::Evidence;
 

@@ -1,5 +1,5 @@
-//! Leave the ramdisk. The step itself only says so: the worker goes when the last report, which
-//! carries this receipt, was answered.
+//! Leaves the ramdisk. The step itself only says so: the worker goes when the last report, which carries this receipt,
+//! was answered.
 
 use firesteel_wire::Evidence;
 

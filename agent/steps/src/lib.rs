@@ -1,6 +1,6 @@
-//! The steps of a plan, one file each. A step runs in a thread of its own, does its work on the
-//! [`Host`], and returns the evidence that it is done, or why not. It knows neither the appliance
-//! nor the other steps.
+//! The steps of a plan, one file each. A step runs in a thread of its own, does its work on the [`Host`], and returns
+//! the evidence that it is done, or why not. The session of `firesteel_agent` starts the steps, and so does the lab's
+//! guest. A step knows neither the session nor the other steps.
 //!
 //! ```text
 //! plan ─► run, run_at_once ─► inspect | clear_metadata | erase_disk | write_image | hand_off | set_boot_entry | leave
@@ -25,17 +25,15 @@ pub mod tls;
 mod transfer_rate;
 mod write_image;
 
-use std::{
-    cell::{Cell, RefCell},
-    error::Error,
-    path::Path,
-    time::Duration,
-};
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::time::Duration;
 
+use firesteel_clean::drive::chain;
 use firesteel_host::Host;
+use firesteel_images::write::gpt::GptTable;
 use firesteel_images::write::{
-    Aborted, DiskReader, ExclusiveDisk, WritableDisk as _, WriteControl, WritePhase, WriteProgress, gpt::GptTable,
-    read_table,
+    Aborted, DiskReader, ExclusiveDisk, WritableDisk as _, WriteControl, WritePhase, WriteProgress, read_table,
 };
 use firesteel_sysfs::disks::PresentDisk;
 use firesteel_wire::{DiskIdentity, Evidence, InventoryDisk, PlanStep};
@@ -43,10 +41,8 @@ use firesteel_wire::{DiskIdentity, Evidence, InventoryDisk, PlanStep};
 use guard::DestructiveTarget;
 use transfer_rate::TransferRate;
 
-use crate::{
-    board::ReportBoard,
-    gate::{Gate, GatePause},
-};
+use crate::board::ReportBoard;
+use crate::gate::{Gate, GatePause};
 
 /// How often a long step says on the console how far it is.
 const CONSOLE_INTERVAL: Duration = Duration::from_secs(10);
@@ -61,7 +57,7 @@ pub struct StepFailure {
 }
 
 impl StepFailure {
-    /// Nothing on the disk was changed.
+    /// Makes the failure of a step that changed nothing on the disk.
     fn without_disk_change(error: impl Into<anyhow::Error>) -> Self {
         Self { error: format!("{:#}", error.into()), disk_changed: false }
     }
@@ -102,7 +98,7 @@ pub struct StepContext<'a> {
     pub steps: &'a [PlanStep],
     /// Index of the step in its plan.
     pub index: u32,
-    /// For the image; speaks to the appliance only.
+    /// The client for the image; it speaks to the appliance only.
     pub http: &'a reqwest::Client,
     /// The appliance's address without port: nothing is fetched from anywhere else.
     pub appliance: &'a str,
@@ -121,8 +117,8 @@ pub fn at_once(steps: &[PlanStep]) -> usize {
     erasures.max(usize::from(!steps.is_empty()))
 }
 
-/// Runs steps that may run at once, each to its end; the first one's index is the job's. `started` and `ended` hear
-/// of each as it happens, from any thread. Whether all of them reached their ends.
+/// Runs steps that may run at once, each to its end; the first one's index is the job's. Calls `started` and `ended`
+/// for each as it happens, from any thread. Returns whether all of them reached their ends.
 pub fn run_at_once(
     job: &StepContext<'_>,
     steps: &[PlanStep],
@@ -164,7 +160,7 @@ pub fn run(job: &StepContext<'_>, step: &PlanStep) -> Result<StepResult, StepFai
 }
 
 impl StepContext<'_> {
-    /// Before anything is destroyed.
+    /// Checks before anything is destroyed.
     fn begin(&self) -> Result<(), StepFailure> {
         self.board.check_kept().map_err(StepFailure::without_disk_change)?;
         self.wait_until_fresh().map_err(StepFailure::without_disk_change)
@@ -192,8 +188,8 @@ impl StepContext<'_> {
         Ok((disk, device))
     }
 
-    /// The disk behind something of it that is open, its identity read again: the name by which it was opened
-    /// may have come to mean another one between the look and the opening.
+    /// Finds the disk behind something of it that is open, its identity read again: the name by which it was opened may
+    /// have come to mean another one between the look and the opening.
     fn seen(&self, number: u64, device: &str) -> Result<PresentDisk, StepFailure> {
         let seen = self.host.numbered(number).filter(|seen| seen.disk.device == device);
         seen.ok_or_else(|| {
@@ -229,17 +225,6 @@ fn bytes_text(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} MB", value / 1e6),
         _ => format!("{:.1} GB", value / 1e9),
     }
-}
-
-/// An error with its causes, each once.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Watches the image writer: shows how far it is, holds it while replies are stale, stops it when

@@ -1,21 +1,17 @@
-//! Make the firmware find the disk just written, and only this disk, behind the network.
+//! Makes the firmware find the disk just written, and only this disk, behind the network.
 
 use anyhow::{Context, bail};
-use firesteel_efi::{
-    device_path::{self, DevicePathNode},
-    load_option,
-    order::{self, OWN_PREFIX},
-    variables::{EfiVariables, entry_name},
-};
+use firesteel_efi::device_path::{self, DevicePathNode};
+use firesteel_efi::load_option;
+use firesteel_efi::order::{self, OWN_PREFIX};
+use firesteel_efi::variables::{EfiVariables, entry_name};
 use firesteel_images::write::{ExclusiveDisk, WritableDisk as _};
 use firesteel_sysfs::{attribute, location};
 use firesteel_wire::{DiskIdentity, Evidence, InventoryDisk};
 
 use super::{StepContext, StepFailure, table_of};
-use crate::{
-    disk::boot_partition::{MountablePartition, find_esp},
-    filesystem::{FilesystemError, ImageFilesystem, PartitionBytes},
-};
+use crate::disk::boot_partition::{MountablePartition, find_esp};
+use crate::filesystem::{FilesystemError, ImageFilesystem, PartitionBytes};
 
 /// Folders and files of an EFI system partition that are looked at.
 const NAMES_MAX: usize = 256;
@@ -122,8 +118,8 @@ fn set(
         .context("every boot entry number is taken")?;
     let name = entry_name(change.number);
     let option = load_option::encode(&label, nodes);
-    // The entry first, then the order that names it, then what nobody names any more: whenever the
-    // power fails in between, every entry of the order exists.
+    // The entry comes first, then the order that names it, then the removal of entries without a name in the order:
+    // whenever the power fails in between, every entry of the order exists.
     variables.write(&name, &option).with_context(|| format!("writing {name}"))?;
     variables.write("BootOrder", &order::encode(&change.order)).context("writing BootOrder")?;
     for old in &change.remove {

@@ -9,12 +9,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ring::digest::{SHA256, digest};
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring as provider, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 #[derive(Debug)]
 struct PinnedKey {
@@ -38,7 +36,7 @@ impl ServerCertVerifier for PinnedKey {
             return Ok(ServerCertVerified::assertion());
         }
         Err(Error::General(format!(
-            "whoever answered has the key {}, but the boot script pins {}: not our appliance",
+            "the server has the key {}, but the boot script pins {}: it is not our appliance",
             hex::encode(shown.as_ref()),
             hex::encode(self.sha256)
         )))

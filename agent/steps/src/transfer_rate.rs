@@ -22,8 +22,8 @@ pub(super) struct TransferRate {
 }
 
 impl TransferRate {
-    /// Takes how far the work is; another activity begins anew. While nothing moves the answer stays the same, so
-    /// that a report of work that stands still equals the one before.
+    /// Takes how far the work is; another activity starts a new measurement. While nothing moves the answer stays the
+    /// same, so that a report of work that stands still equals the one before.
     pub(super) fn take(&mut self, activity: &str, done_bytes: u64, now: Duration) -> u64 {
         let here = RateSample { at: now, done_bytes };
         if self.activity != activity || self.last_bytes > done_bytes {
@@ -37,7 +37,7 @@ impl TransferRate {
         self.last_bytes = done_bytes;
         let moved = u128::from(done_bytes - self.older.done_bytes);
         let millis = now.saturating_sub(self.older.at).as_millis();
-        // The first second is not told: it would be a guess.
+        // The first second is not reported: it would be a guess.
         if millis >= 1000 {
             self.bytes_per_second = u64::try_from(moved * 1000 / millis).unwrap_or(u64::MAX);
         }

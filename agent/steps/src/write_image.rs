@@ -1,19 +1,17 @@
-//! Write the image. The order of the write, and all proof, is the image writer's; this step brings
-//! the disk, the stream and the plan's promises together.
+//! Writes the image. The order of the write, and all proof, is the image writer's; this step brings the disk, the
+//! stream and the plan's promises together.
 
 use std::time::Duration;
 
 use anyhow::Context;
-use firesteel_images::{
-    http::{Download, DownloadLimits, HttpReader},
-    write::{DiskState, SourceError, WriteError, WriteEvidence, WriteFailure, WriteSpec, write_image},
+use firesteel_images::http::{Download, DownloadLimits, HttpReader};
+use firesteel_images::write::{
+    DiskState, SourceError, WriteError, WriteEvidence, WriteFailure, WriteSpec, write_image,
 };
 use firesteel_wire::{DiskIdentity, Evidence, ImageStream};
 
-use super::{
-    StepContext, StepFailure, WriteMonitor, chain,
-    guard::{DestructiveTarget, GuardedDisk},
-};
+use super::guard::{DestructiveTarget, GuardedDisk};
+use super::{StepContext, StepFailure, WriteMonitor, chain};
 use crate::bytes_text;
 
 /// Tries in a row without a byte before the download is given up: with the pause below these are
@@ -31,7 +29,7 @@ pub(super) fn run(
     let source = source(job, image).map_err(StepFailure::without_disk_change)?;
     let GuardedDisk { disk, device, overridden } = job.open_guarded(guarded)?;
     let wanted = guarded.disk;
-    tracing::info!("writing {} to {} ({wanted})", bytes_text(image.raw_bytes), disk.device);
+    tracing::info!("the write of {} to {} ({wanted}) begins", bytes_text(image.raw_bytes), disk.device);
     let watch = WriteMonitor::new(job);
     let written = write_image(source, &device, &spec, &watch).map_err(|error| failure(&error))?;
     job.host

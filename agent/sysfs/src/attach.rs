@@ -4,11 +4,8 @@ use std::path::Path;
 
 use firesteel_wire::InventoryDisk;
 
-use crate::{
-    bytes, flag,
-    location::{self, Attachment},
-    number,
-};
+use crate::location::{self, Attachment};
+use crate::{bytes, flag, number};
 
 /// What the kernel's block layer offers, from the queue's limits in sysfs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +24,7 @@ pub enum CommandSet {
     /// ATA, also behind a SAS controller.
     Ata,
     Scsi,
-    /// virtio and MMC know no such command, and USB bridges too often answer for a drive that never
-    /// heard of it.
+    /// virtio and MMC know no such command, and USB bridges too often answer for a drive that does not know it.
     None,
 }
 

@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 
 use firesteel_wire::{InventoryDisk, Transport};
 
-use super::{
-    Roots, attribute, by_path, bytes, flag, location,
-    location::{Attachment, DeviceLocation},
-    names, number, text,
-    vpd::{self, LogicalUnitName},
-};
+use super::location::{Attachment, DeviceLocation};
+use super::vpd::{self, LogicalUnitName};
+use super::{Roots, attribute, by_path, bytes, flag, location, names, number, text};
 
 /// Kernel names of block devices that are no disks of this host: made of memory or files, optical,
 /// assembled from others, or remote.

@@ -1,6 +1,6 @@
 //! What the kernel shows of this host in sysfs and procfs: readers of single files, and of what both an inspection and
-//! an erasure must know. Every reader takes the roots as a value, so that tests can show it recorded trees of other
-//! machines.
+//! an erasure must know. Every reader takes the roots as a value, so that tests can give it recorded trees of other
+//! machines. All crates of the agent that look at hardware call it.
 //!
 //! ```text
 //! attribute, names, … ─┬─► location ─┬─► by_path ─┐
@@ -9,8 +9,8 @@
 //!                      └─► nics: interfaces by their hardware addresses
 //! ```
 //!
-//! Texts come from firmware and drives, which anyone may have written: an attribute is cut, and control characters are
-//! taken out, before it leaves this crate. Nothing is opened for writing, and no plan is known.
+//! Texts come from firmware and drives, which anyone may have written. An attribute is cut, and control characters are
+//! removed, before it leaves this crate. It opens nothing for writing and knows no plan.
 
 pub mod attach;
 pub mod by_path;
@@ -19,11 +19,9 @@ pub mod location;
 pub mod nics;
 pub mod vpd;
 
-use std::{
-    fs::{self, File},
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use firesteel_wire::text::field;
 

@@ -123,8 +123,8 @@ fn steps(sys: &Path, folder: &Path) -> Vec<SysfsPathComponent> {
         .collect()
 }
 
-/// With NVMe multipath the disk hangs on a subsystem; it has a place where one controller alone
-/// serves it.
+/// Finds the path of a namespace. With NVMe multipath the disk hangs on a subsystem; it has a place where one
+/// controller alone serves it.
 fn nvme_path(folder: &Path) -> Option<PathBuf> {
     let subsystem = folder.parent()?;
     if !subsystem.file_name()?.to_string_lossy().starts_with("nvme-subsys") {

@@ -18,7 +18,7 @@ pub struct LogicalUnitName {
 }
 
 impl LogicalUnitName {
-    /// From 16 or 32 hexadecimal digits.
+    /// Reads 16 or 32 hexadecimal digits.
     #[must_use]
     pub fn from_hex(digits: &str) -> Option<Self> {
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {

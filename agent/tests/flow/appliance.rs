@@ -1,33 +1,23 @@
-//! An appliance in this process: HTTPS for the protocol, HTTP for one image. It checks signatures,
-//! remembers what it heard, says what the test tells it to say, and falls silent on demand.
+//! An appliance in this process: HTTPS for the protocol, HTTP for one image. It checks signatures, remembers what it
+//! received, answers as the test asks, and falls silent on demand.
 
-use std::{
-    collections::VecDeque,
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_wire::{
     AgentInstruction, AgentReport, HELLO_PATH, Hello, HelloReply, ReceiptPlace, RefusalReason, RefusalReply,
     ReportReply, SIGNATURE_HEADER, StepReceipt, signing_input,
 };
-use ring::{
-    digest::{SHA256, digest},
-    signature::{ED25519, UnparsedPublicKey},
-};
-use rustls::{
-    ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
-};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpListener,
-    sync::Notify,
-};
+use ring::digest::{SHA256, digest};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 pub(crate) const ATTEMPT: u64 = 7;

@@ -8,13 +8,9 @@ use firesteel_images::http::{Download, DownloadLimits};
 use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_wire::{Evidence, HandOffFile, PlanStep, RefusalReason, StepReport};
 
-use crate::{
-    Appliance, Running,
-    appliance::{TIME_MS, wait_until},
-    files, handover,
-    host::{DISK_BYTES, Image, SmallDisk},
-    start, start_with,
-};
+use crate::appliance::{TIME_MS, wait_until};
+use crate::host::{DISK_BYTES, Image, SmallDisk};
+use crate::{Appliance, Running, files, handover, start, start_with};
 
 /// Ends the boot, and gives back what is on the disk.
 fn end(run: Running) -> Vec<u8> {
@@ -179,7 +175,7 @@ fn clocks_that_are_wrong_by_years_do_not_matter() {
     }
 }
 
-/// Images come from anywhere: whoever answers must have a certificate that somebody vouches for.
+/// Images come from anywhere: the server must have a certificate of a trusted CA.
 #[test]
 fn nothing_is_downloaded_from_a_server_that_nobody_vouches_for() {
     drop(rustls::crypto::ring::default_provider().install_default());

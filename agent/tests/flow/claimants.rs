@@ -4,16 +4,11 @@ use std::sync::atomic::Ordering;
 
 use firesteel_agent::session::ConversationEnd;
 use firesteel_steps::{Exit, board::ReportBoard};
-use firesteel_wire::{
-    PlanStep, RefusalReason,
-    limits::{REPLY_FRESH, REPLY_LOST},
-};
+use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
+use firesteel_wire::{PlanStep, RefusalReason};
 
-use crate::{
-    Running,
-    appliance::{Appliance, wait_until},
-    handover, start, start_with,
-};
+use crate::appliance::{Appliance, wait_until};
+use crate::{Running, handover, start, start_with};
 
 /// Another machine has said that it is this host: the genuine one destroys nothing, and neither leaves nor powers off.
 #[test]

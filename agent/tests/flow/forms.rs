@@ -8,17 +8,12 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_facts::Sha256;
 use firesteel_images::write::gpt;
 use firesteel_steps::{Exit, board::ReportBoard};
-use firesteel_wire::{
-    Evidence, HandOffFile, PlanStep, StepReport,
-    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile},
-    receipt::FileReadBack,
-};
+use firesteel_wire::hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile};
+use firesteel_wire::receipt::FileReadBack;
+use firesteel_wire::{Evidence, HandOffFile, PlanStep, StepReport};
 
-use crate::{
-    Appliance, Running, handover,
-    host::{DISK_BYTES, Image, SimulatedHost, SmallDisk, put_ext4},
-    start_on,
-};
+use crate::host::{DISK_BYTES, Image, SimulatedHost, SmallDisk, put_ext4};
+use crate::{Appliance, Running, handover, start_on};
 
 const MIB: u64 = 1 << 20;
 /// Room for a config drive of 64 MiB behind the image.
@@ -102,7 +97,7 @@ pub(crate) fn send_plan(run: &Running, forms: Forms) {
 }
 
 /// What a receipt says of a hand-off.
-pub(crate) struct Told {
+pub(crate) struct HandedOver {
     device: String,
     files: Vec<FileReadBack>,
     pub(crate) form: HandOffForm,
@@ -112,7 +107,7 @@ pub(crate) struct Told {
 }
 
 /// Runs the hand-off to its end. Its receipt, and what is on the disk.
-pub(crate) fn hand_over(mut run: Running, forms: Forms) -> (Told, Vec<u8>) {
+pub(crate) fn hand_over(mut run: Running, forms: Forms) -> (HandedOver, Vec<u8>) {
     plan(&mut run, forms);
     let Running { appliance, host, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::Reboot);
@@ -127,7 +122,7 @@ pub(crate) fn hand_over(mut run: Running, forms: Forms) -> (Told, Vec<u8>) {
     };
     host.assert_decoy_untouched();
     let (recognised, warnings) = (recognised.join("\n"), warnings.join("\n"));
-    (Told { device, files, form: form.unwrap(), recognised, warnings, loader }, host.read("target"))
+    (HandedOver { device, files, form: form.unwrap(), recognised, warnings, loader }, host.read("target"))
 }
 
 /// Runs a hand-off that fails, and leaves nothing to boot.
@@ -180,7 +175,7 @@ fn assert_fat(disk: &[u8], offset: u64, bytes: u64, files: &[HandOffFile], label
     assert!(listed.contains(&format!("Volume in drive : is {label}")), "{listed}");
 }
 
-fn assert_digests(told: &Told, files: &[HandOffFile]) {
+fn assert_digests(outcome: &HandedOver, files: &[HandOffFile]) {
     let expected: Vec<_> = files
         .iter()
         .map(|file| {
@@ -189,7 +184,7 @@ fn assert_digests(told: &Told, files: &[HandOffFile]) {
             FileReadBack { path: file.path.clone(), bytes: content.len() as u64, sha256 }
         })
         .collect();
-    assert_eq!(told.files, expected);
+    assert_eq!(outcome.files, expected);
 }
 
 pub(crate) fn put_entry(run: &Running, platform: &str) {
@@ -209,9 +204,14 @@ pub(crate) fn entry(run: &Running) -> std::path::PathBuf {
 fn a_config_drive_is_added_at_the_end_and_read_by_others() {
     let run = start(LARGE_BYTES, Image::new());
     let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
-    let (told, disk) = hand_over(run, forms);
-    assert_eq!((told.form, told.device.ends_with("target-p3")), (HandOffForm::ConfigDrive, true), "{}", told.device);
-    assert_digests(&told, &config_drive().files);
+    let (outcome, disk) = hand_over(run, forms);
+    assert_eq!(
+        (outcome.form, outcome.device.ends_with("target-p3")),
+        (HandOffForm::ConfigDrive, true),
+        "{}",
+        outcome.device
+    );
+    assert_digests(&outcome, &config_drive().files);
     let table = gpt::parse(&disk, 512).unwrap().unwrap();
     let last = table.partitions.last().unwrap();
     assert_eq!((last.name.as_str(), last.size_bytes(512)), ("config-2", 64 * MIB));
@@ -229,8 +229,8 @@ fn a_partition_with_the_label_is_taken_as_it_is() {
     let run = start(DISK_BYTES, image);
     let before = run.image.raw.clone();
     let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
-    let (told, disk) = hand_over(run, forms);
-    assert_digests(&told, &config_drive().files);
+    let (outcome, disk) = hand_over(run, forms);
+    assert_digests(&outcome, &config_drive().files);
     let table = gpt::parse(&disk, 512).unwrap().unwrap();
     assert_eq!(table.partitions.len(), 3, "none was added");
     assert!(disk[1 << 20..20 << 20] == before[1 << 20..20 << 20], "the others are untouched");
@@ -246,11 +246,11 @@ fn a_volume_of_the_same_label_on_another_disk_is_told() {
     fs::write(run.host.folder.path().join("second"), &second).unwrap();
     let host = Arc::clone(&run.host);
     let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
-    let (told, _) = hand_over(run, forms);
+    let (outcome, _) = hand_over(run, forms);
     for part in ["second (serial serial-second, ", "labelled config-2 too (partition 1)", "unverified"] {
-        assert!(told.warnings.contains(part), "no {part:?} in: {}", told.warnings);
+        assert!(outcome.warnings.contains(part), "no {part:?} in: {}", outcome.warnings);
     }
-    assert_eq!(told.warnings.lines().count(), 1, "{}", told.warnings);
+    assert_eq!(outcome.warnings.lines().count(), 1, "{}", outcome.warnings);
     assert!(host.read("second") == second, "it was only looked at");
 }
 
@@ -267,12 +267,12 @@ fn an_image_for_metal_is_recognised_and_gets_files_and_network_arguments() {
     put_entry(&run, "metal");
     let (boot, before) = (run.host.filesystem(2), fs::read(entry(&run)).unwrap());
     let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, auto());
+    let (outcome, _) = hand_over(run, auto());
     assert_eq!(
-        (told.form, told.recognised.as_str()),
+        (outcome.form, outcome.recognised.as_str()),
         (HandOffForm::BootPartition, "ignition.platform.id=metal in loader/entries/ostree-1.conf on partition 2")
     );
-    assert!(told.warnings.is_empty() && told.loader.is_empty(), "{}", told.warnings);
+    assert!(outcome.warnings.is_empty() && outcome.loader.is_empty(), "{}", outcome.warnings);
     assert_eq!(fs::read(boot.join("ignition/config.ign")).unwrap(), b"{}");
     let first_boot = fs::read_to_string(boot.join("ignition.firstboot")).unwrap();
     assert_eq!(first_boot, "set ignition_network_kcmdline=\"rd.neednet=1 ip=dhcp\"\n");
@@ -287,16 +287,24 @@ fn an_image_for_openstack_is_recognised_and_its_config_gets_kernel_arguments_too
     let path = entry(&run);
     let host = Arc::clone(&run.host);
     let forms = Forms { arguments: arguments(&["console=ttyS0", "console=ttyS0"], &["quiet"]), ..auto() };
-    let (told, disk) = hand_over(run, forms);
-    assert_eq!(told.form, HandOffForm::ConfigDrive);
-    assert!(told.recognised.contains("ignition.platform.id=openstack"), "{}", told.recognised);
+    let (outcome, disk) = hand_over(run, forms);
+    assert_eq!(outcome.form, HandOffForm::ConfigDrive);
+    assert!(outcome.recognised.contains("ignition.platform.id=openstack"), "{}", outcome.recognised);
     let text = fs::read_to_string(&path).unwrap();
     let options =
         "options root=UUID=1 $ignition_firstboot ignition.platform.id=openstack console=ttyS0 console=ttyS0\n";
     assert!(text.contains(options), "{text}");
-    assert!(told.warnings.contains("ostree-1.conf on partition 2: console stands more than once"), "{}", told.warnings);
-    assert!(told.warnings.contains("$ignition_firstboot") && told.warnings.contains("unverified"), "{}", told.warnings);
-    let [changed] = told.loader.as_slice() else { panic!("{:?}", told.loader) };
+    assert!(
+        outcome.warnings.contains("ostree-1.conf on partition 2: console stands more than once"),
+        "{}",
+        outcome.warnings
+    );
+    assert!(
+        outcome.warnings.contains("$ignition_firstboot") && outcome.warnings.contains("unverified"),
+        "{}",
+        outcome.warnings
+    );
+    let [changed] = outcome.loader.as_slice() else { panic!("{:?}", outcome.loader) };
     assert_eq!((changed.file.path.as_str(), changed.changed), ("loader/entries/ostree-1.conf", true));
     assert_eq!(changed.file.sha256, Sha256::of(text.as_bytes()).to_string());
     let last = gpt::parse(&disk, 512).unwrap().unwrap().partitions.pop().unwrap();
@@ -311,9 +319,9 @@ fn cloud_init_is_recognised_by_its_sources() {
     fs::create_dir_all(&cloud).unwrap();
     fs::write(cloud.join("../cloud.cfg"), "users: [default]\n").unwrap();
     fs::write(cloud.join("90_dpkg.cfg"), "datasource_list: [ NoCloud, None ]\n").unwrap();
-    let (told, disk) = hand_over(run, Forms { boot_partition: None, ..auto() });
-    assert_eq!((told.form, told.warnings.as_str()), (HandOffForm::NoCloud, ""));
-    assert_eq!(told.recognised, "cloud-init in etc/cloud/cloud.cfg on partition 1, whose sources have NoCloud");
+    let (outcome, disk) = hand_over(run, Forms { boot_partition: None, ..auto() });
+    assert_eq!((outcome.form, outcome.warnings.as_str()), (HandOffForm::NoCloud, ""));
+    assert_eq!(outcome.recognised, "cloud-init in etc/cloud/cloud.cfg on partition 1, whose sources have NoCloud");
     let last = gpt::parse(&disk, 512).unwrap().unwrap().partitions.pop().unwrap();
     assert_eq!(last.name, "CIDATA");
     assert_fat(&disk, last.offset_bytes(512), last.size_bytes(512), &no_cloud().files, "CIDATA");
@@ -353,9 +361,9 @@ fn grub_cfg_and_entries_get_the_config_url_once() {
     put_entry(&run, "metal");
     let (host, entry) = (Arc::clone(&run.host), entry(&run));
     let url = format!("ignition.config.url=https://192.0.2.1:22623/config/worker?token={SECRET}");
-    let (told, _) = hand_over(run, kernel_arguments(&[&url], &[]));
-    assert_eq!((told.form, told.files.len(), told.loader.len()), (HandOffForm::KernelArguments, 0, 2));
-    assert!(told.loader.iter().all(|file| file.changed));
+    let (outcome, _) = hand_over(run, kernel_arguments(&[&url], &[]));
+    assert_eq!((outcome.form, outcome.files.len(), outcome.loader.len()), (HandOffForm::KernelArguments, 0, 2));
+    assert!(outcome.loader.iter().all(|file| file.changed));
     let script = fs::read_to_string(host.filesystem(1).join("boot/grub/grub.cfg")).unwrap();
     assert!(script.contains(&format!("ro quiet '{url}'\n\tinitrd")), "{script}");
     assert!(fs::read_to_string(entry).unwrap().contains(&format!("quiet {url}\nlinux")));
@@ -368,8 +376,8 @@ fn where_nothing_changes_a_full_boot_partition_is_no_obstacle() {
     put_entry(&run, "metal");
     boot.fill();
     let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, kernel_arguments(&["ignition.platform.id=metal"], &["rhgb"]));
-    assert!(matches!(told.loader.as_slice(), [file] if !file.changed), "{:?}", told.loader);
+    let (outcome, _) = hand_over(run, kernel_arguments(&["ignition.platform.id=metal"], &["rhgb"]));
+    assert!(matches!(outcome.loader.as_slice(), [file] if !file.changed), "{:?}", outcome.loader);
     assert_eq!(mounts(&host), Vec::<String>::new(), "what is not written is not mounted");
     drop(boot);
 }
@@ -423,12 +431,12 @@ fn a_unified_kernel_image_beside_an_entry_is_not_passed_over() {
     let failed = fail(with_both(), kernel_arguments(&["ignition.config.url=http://a"], &[]));
     assert_says(&failed, &["partition 2 has unified kernel images", "the configuration is not found"]);
     let forms = Forms { form: HandOffForm::BootPartition, arguments: arguments(&["nosmt"], &[]), ..auto() };
-    let (told, _) = hand_over(with_both(), forms);
-    assert_eq!(told.loader.len(), 1);
+    let (outcome, _) = hand_over(with_both(), forms);
+    assert_eq!(outcome.loader.len(), 1);
     assert!(
-        told.warnings.contains("unified kernel images") && told.warnings.contains("unverified"),
+        outcome.warnings.contains("unified kernel images") && outcome.warnings.contains("unverified"),
         "{}",
-        told.warnings
+        outcome.warnings
     );
 }
 
@@ -448,13 +456,17 @@ fn arguments_of_all_entries_go_to_the_environment_block() {
     fs::write(boot.join("state/grubenv"), &block).unwrap();
     symlink("/state/grubenv", boot.join("grub2/grubenv")).unwrap();
     let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, kernel_arguments(&["ip=dhcp"], &["rhgb"]));
+    let (outcome, _) = hand_over(run, kernel_arguments(&["ip=dhcp"], &["rhgb"]));
     let boot = host.filesystem(2);
     let changed = fs::read_to_string(boot.join("state/grubenv")).unwrap();
     assert_eq!(changed.len(), 1024, "GRUB writes it by the places of its blocks");
     assert!(changed.contains("\nkernelopts=root=/dev/sda2 ro quiet ip=dhcp\n#"), "{changed}");
     assert_eq!(fs::read_to_string(boot.join("loader/entries/a.conf")).unwrap(), entry);
-    let states: Vec<_> = told.loader.iter().map(|file| (file.file.path.as_str(), file.changed)).collect();
+    let states: Vec<_> = outcome.loader.iter().map(|file| (file.file.path.as_str(), file.changed)).collect();
     assert_eq!(states, [("grub2/grubenv", true), ("loader/entries/a.conf", false)]);
-    assert!(told.warnings.contains("$tuned_params") && !told.warnings.contains("$kernelopts"), "{}", told.warnings);
+    assert!(
+        outcome.warnings.contains("$tuned_params") && !outcome.warnings.contains("$kernelopts"),
+        "{}",
+        outcome.warnings
+    );
 }

@@ -1,27 +1,21 @@
 //! A host in this process: its disks are files, its mounts are folders, its clock can be put
 //! forward.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::fs::{MetadataExt, symlink},
-    path::{Path, PathBuf},
-    process::Command,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_facts::{Guid, Sha256};
 use firesteel_host::assembled::Assembly;
 use firesteel_host::{HeldDisk, Host, PartitionPlace};
-use firesteel_images::write::{
-    DiskReader, ExclusiveDisk, WritableDisk as _,
-    gpt::{self, Partition},
-};
+use firesteel_images::write::gpt::{self, Partition};
+use firesteel_images::write::{DiskReader, ExclusiveDisk, WritableDisk as _};
 use firesteel_sysfs::disks::PresentDisk;
 use firesteel_wire::{DiskIdentity, ImageStream, Inventory, InventoryDisk, SmbiosIdentity};
 
@@ -40,7 +34,7 @@ pub(crate) struct SimulatedHost {
     pub(crate) assemblies: Mutex<Vec<Assembly>>,
     /// Where takers-apart wait for one another.
     pub(crate) meeting: Mutex<Option<Arc<Meeting>>>,
-    /// At what moment the kernel finds its disks anew: `target` and `decoy` change their names.
+    /// The moment when the kernel finds its disks again: `target` and `decoy` change their names.
     pub(crate) swap_before: Mutex<Option<&'static str>>,
     /// Numbers of the disks to which commands were sent.
     pub(crate) commanded: Arc<Mutex<Vec<u64>>>,
@@ -49,7 +43,7 @@ pub(crate) struct SimulatedHost {
     serials: Vec<(u64, String)>,
 }
 
-/// Lets nobody go on before all have come.
+/// Holds every step until all have come.
 pub(crate) struct Meeting {
     missing: Mutex<usize>,
     came: Condvar,
@@ -106,7 +100,7 @@ impl SimulatedHost {
         self.ahead_ms.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// The kernel finds its disks anew, if this is the moment.
+    /// Makes the kernel find its disks again, if this is the moment.
     fn comes(&self, moment: &str) {
         let is_due = self.swap_before.lock().unwrap().take_if(|due| *due == moment).is_some();
         if is_due {

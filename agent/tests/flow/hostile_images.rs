@@ -4,20 +4,15 @@
 use std::{fs, sync::Arc};
 
 use firesteel_steps::Exit;
-use firesteel_wire::{
-    PlanStep,
-    hand_off::{Forms, HandOffForm},
-};
+use firesteel_wire::PlanStep;
+use firesteel_wire::hand_off::{Forms, HandOffForm};
 
-use crate::{
-    Running, files,
-    forms::{
-        LARGE_BYTES, WRITTEN_ONCE, assert_says, auto, bake, config_drive, end_failed, entry, hand_over,
-        kernel_arguments, mounts, put_entry, send_plan, start,
-    },
-    host::{DISK_BYTES, Image, put_xfs},
-    start as start_small,
+use crate::forms::{
+    LARGE_BYTES, WRITTEN_ONCE, assert_says, auto, bake, config_drive, end_failed, entry, hand_over, kernel_arguments,
+    mounts, put_entry, send_plan, start,
 };
+use crate::host::{DISK_BYTES, Image, put_xfs};
+use crate::{Running, files, start as start_small};
 
 const NOT_MOUNTED: [&str; 0] = [];
 /// Where the boot partition's superblock begins.
@@ -82,8 +77,8 @@ fn where_the_form_is_named_nothing_is_looked_into() {
     let forms = Forms { form: HandOffForm::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
     alter(&mut run, |raw| raw[SUPERBLOCK..SUPERBLOCK + 0x38].fill(0xff));
     let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, forms);
-    assert_eq!((told.form, told.recognised.as_str()), (HandOffForm::ConfigDrive, ""));
+    let (outcome, _) = hand_over(run, forms);
+    assert_eq!((outcome.form, outcome.recognised.as_str()), (HandOffForm::ConfigDrive, ""));
     assert_eq!(mounts(&host), NOT_MOUNTED);
 }
 
@@ -96,8 +91,11 @@ fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
         put_entry(&run, "metal");
         run.host.filesystem(3);
         let host = Arc::clone(&run.host);
-        let (told, _) = hand_over(run, Forms { kernel_arguments, ..auto() });
-        assert_eq!((told.form, mounts(&host)), (HandOffForm::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec()));
+        let (outcome, _) = hand_over(run, Forms { kernel_arguments, ..auto() });
+        assert_eq!(
+            (outcome.form, mounts(&host)),
+            (HandOffForm::BootPartition, WRITTEN_ONCE.map(str::to_owned).to_vec())
+        );
     }
 
     let run = start(LARGE_BYTES, with_xfs());
@@ -105,8 +103,8 @@ fn what_only_the_kernel_reads_is_mounted_where_nothing_else_decides() {
     fs::create_dir_all(&cloud).unwrap();
     fs::write(cloud.join("cloud.cfg"), "datasource_list: [ NoCloud, None ]\n").unwrap();
     let host = Arc::clone(&run.host);
-    let (told, _) = hand_over(run, Forms { boot_partition: None, ..auto() });
-    assert_eq!(told.form, HandOffForm::NoCloud);
+    let (outcome, _) = hand_over(run, Forms { boot_partition: None, ..auto() });
+    assert_eq!(outcome.form, HandOffForm::NoCloud);
     assert_eq!(mounts(&host), ["target-p3 xfs ro", "unmounted"]);
 }
 

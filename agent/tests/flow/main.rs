@@ -13,24 +13,21 @@ mod hostile_images;
 mod renamed;
 mod wiping;
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use appliance::{ATTEMPT, Appliance, TIME_MS, wait_until};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_agent::{
-    log::Log,
-    session::{ApplianceSession, ConversationEnd, first_sequence},
-    worker_handover::Handover,
-};
+use firesteel_agent::log::Log;
+use firesteel_agent::session::{ApplianceSession, ConversationEnd, first_sequence};
+use firesteel_agent::worker_handover::Handover;
 use firesteel_steps::{Exit, board::ReportBoard};
+use firesteel_wire::erasure::{ErasurePolicy, Grade};
+use firesteel_wire::limits::{REPLY_FRESH, REPLY_LOST};
 use firesteel_wire::{
     AgentInstruction, AgentPlan, Evidence, HandOffFile, ImageStream, PlanStep, RefusalReason, Seed, StepState,
-    erasure::{ErasurePolicy, Grade},
-    limits::{REPLY_FRESH, REPLY_LOST},
 };
 use host::{DISK_GUID, Image, SimulatedHost};
 
@@ -297,7 +294,7 @@ fn a_write_pauses_while_the_appliance_is_silent() {
     run.plan(1, vec![run.write_step(), PlanStep::Reboot]);
     wait_until("half an image", || run.appliance.held.load(Ordering::SeqCst));
     run.appliance.silent.store(true, Ordering::SeqCst);
-    // Whoever asks again got his last reply: none is on its way any more.
+    // A new request shows that the last reply arrived: none is on its way any more.
     wait_until("a request met with silence", || run.appliance.unanswered.load(Ordering::SeqCst) > 0);
     run.host.advance(REPLY_FRESH * 2);
     run.appliance.go_on.notify_one();

@@ -6,7 +6,7 @@ use firesteel_wire::{PlanStep, StepState};
 
 use crate::{Running, appliance::wait_until, start, wiping::erase};
 
-/// Both disks are as they were; which of them has which name is told by the caller.
+/// Both disks are as they were; the caller says which of them has which name.
 fn assert_unchanged(run: &Running, is_swapped: bool) {
     let (target, decoy) = if is_swapped { ("decoy", "target") } else { ("target", "decoy") };
     assert!(run.host.read(target).iter().all(|&byte| byte == 0x11), "the planned disk was changed");
@@ -72,7 +72,11 @@ fn disks_that_were_found_anew_while_an_erasure_waited_are_not_erased_by_their_ol
     *run.appliance.hold.lock().unwrap() = None;
     let failed = run.wait_for_failure();
     assert!(failed.index == 0 && !failed.disk_changed, "{failed:?}");
-    assert!(failed.error.contains("found its disks anew"), "{}", failed.error);
+    assert!(
+        failed.error.contains("the kernel found its disks again while this one waited to be erased"),
+        "{}",
+        failed.error
+    );
     wait_until("the end of the other", || run.step(1).is_some_and(|step| step.state == StepState::Done));
     assert_unchanged(&run, true);
     assert!(run.host.read("second").iter().all(|&byte| byte == 0));

@@ -8,12 +8,9 @@ use firesteel_images::write::gpt::{self, Partition};
 use firesteel_steps::Exit;
 use firesteel_wire::{Evidence, PlanStep, StepState, erasure::ErasurePolicy};
 
-use crate::{
-    Running,
-    appliance::wait_until,
-    host::{DISK_BYTES, DISK_GUID, Meeting},
-    start,
-};
+use crate::appliance::wait_until;
+use crate::host::{DISK_BYTES, DISK_GUID, Meeting};
+use crate::{Running, start};
 
 const GFS2_AT: usize = 64 << 10;
 

@@ -1,5 +1,5 @@
-//! What the receipt of an erased disk says: which method with which grade, what was tried before, what
-//! was read back, and what nobody could verify.
+//! What the receipt of an erased disk says: which method with which grade, what was tried before, what was read back,
+//! and what could not be verified.
 
 pub use firesteel_facts::Grade;
 
@@ -29,8 +29,8 @@ impl ErasurePolicy {
     }
 }
 
-/// Whether a step's activity is a command by which a drive erases itself: nothing can interrupt it, and a reset or a cut
-/// of the power could lock or break the drive. By the beginnings of the methods' names.
+/// Whether a step's activity is a command by which a drive erases itself: nothing can interrupt it, and a reset or a
+/// cut of the power could lock or break the drive. By the beginnings of the methods' names.
 #[must_use]
 pub fn cannot_stop(activity: &str) -> bool {
     ["secure-erase", "sanitiz", "format-"].iter().any(|beginning| activity.starts_with(beginning))
@@ -43,9 +43,9 @@ pub struct ErasureEvidence {
     pub disk: DiskIdentity,
     /// Device name in this boot, for people.
     pub device: String,
-    /// As the plan asked.
+    /// The policy that the plan asked for.
     pub policy: ErasurePolicy,
-    /// The method that led to the end: `sanitize-block`, `overwrite`, …
+    /// The method that led to the end, such as `sanitize-block` or `overwrite`.
     pub method: String,
     pub grade: Grade,
     /// What the drive itself says of it; its log in hexadecimal where it keeps one. Empty where the
@@ -68,7 +68,7 @@ pub struct TriedMethod {
     pub method: String,
     /// `done`, or why not.
     pub ended: String,
-    /// It reported success, and the medium said otherwise.
+    /// Whether it reported success although the medium said otherwise.
     pub lied: bool,
 }
 
@@ -83,12 +83,12 @@ pub struct LeftOut {
 pub struct Samples {
     /// Sectors with data before: each must be another one now.
     pub told_before: u64,
-    /// Sectors that held one repeated byte before: they tell something only where zeros are due.
+    /// Sectors that held one repeated byte before: they prove something only where zeros are due.
     pub blank_before: u64,
     /// Sectors that held a canary of this erasure before.
     pub canaries: u64,
     /// Sectors that were read back, from the medium, past all caches of the kernel.
     pub read_back: u64,
-    /// Of these: hold one repeated byte now.
+    /// How many of these hold one repeated byte now.
     pub blank_after: u64,
 }

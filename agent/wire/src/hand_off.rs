@@ -1,5 +1,5 @@
 //! The forms in which an installed system finds its first configuration. The contents come ready from the appliance;
-//! which form an image wants is said by the plan, or recognised on the image.
+//! the plan says which form an image wants, or the agent recognises it on the image.
 //!
 //! | form | what the image reads | who reads it |
 //! |---|---|---|
@@ -12,14 +12,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    limits::{
-        ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX,
-        NETWORK_ARGUMENTS_BYTES_MAX,
-    },
-    plan::HandOffFile,
-    receipt::FileReadBack,
+use crate::limits::{
+    ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX,
+    NETWORK_ARGUMENTS_BYTES_MAX,
 };
+use crate::plan::HandOffFile;
+use crate::receipt::FileReadBack;
 
 /// Which form is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -97,8 +95,8 @@ pub struct BootPartition {
 }
 
 impl BootPartition {
-    /// The content of [`FIRST_BOOT`] where there are network arguments, as coreos-installer writes it and rdcore reads it:
-    /// one line, and nothing beside it.
+    /// The content of [`FIRST_BOOT`] where there are network arguments, as coreos-installer writes it and rdcore reads
+    /// it: one line, and nothing beside it.
     #[must_use]
     pub fn first_boot(&self) -> Option<String> {
         let words = self.network.join(" ");

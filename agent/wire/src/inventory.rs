@@ -21,7 +21,7 @@ pub struct Inventory {
     /// Kernel host name at the time of the inspection.
     #[serde(default)]
     pub hostname: String,
-    /// Absent from agents of before it was told.
+    /// The parts of the host. Older agents do not send them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Box<HardwareParts>>,
 }
@@ -35,7 +35,7 @@ pub struct InventorySystem {
     pub product: String,
     #[serde(default)]
     pub serial: String,
-    /// Lower-case SMBIOS UUID.
+    /// The SMBIOS UUID in lower case.
     #[serde(default)]
     pub uuid: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -58,7 +58,7 @@ pub struct InventoryFirmware {
     /// UEFI only: whether Secure Boot is enforced; absent where the firmware does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secure_boot: Option<bool>,
-    /// UEFI only: no platform key is enrolled, so that whoever comes first may enrol one.
+    /// UEFI only: whether no platform key is enrolled, so that any program may enrol one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup_mode: Option<bool>,
     /// `5.22`, by SMBIOS type 0.
@@ -79,7 +79,7 @@ pub struct InventoryCpu {
     /// Highest clock in MHz; 0 where unknown.
     #[serde(default)]
     pub clock_mhz: f64,
-    /// Sorted, without repeats.
+    /// The flags, sorted and without repeats.
     #[serde(default)]
     pub flags: Vec<String>,
     /// Logical CPUs that are online.
@@ -110,7 +110,7 @@ pub struct InstalledMemory {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InventoryNic {
     pub name: String,
-    /// Lower case with colons; the permanent address where the driver gives one.
+    /// The address in lower case with colons; the permanent one where the driver gives it.
     pub mac: String,
     #[serde(default)]
     pub ip: Vec<String>,
@@ -191,7 +191,7 @@ pub struct InventoryDisk {
     /// Signatures found on the disk and its partitions, such as `gpt`, `ext4`, `LVM2_member`.
     #[serde(default)]
     pub signatures: Vec<String>,
-    /// The partition table at the disk's start; absent from agents of before it was told.
+    /// The partition table at the disk's start. Older agents do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<PartitionTableRecord>,
     /// What stands on it, and what of that a guard may stop at; absent from agents that do not look.
@@ -202,10 +202,10 @@ pub struct InventoryDisk {
     /// PCI address of what it is attached to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub controller: String,
-    /// Absent from agents of before it was told.
+    /// What the drive can do. Older agents do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Box<DiskCapabilities>>,
-    /// Absent where the drive was not asked, or does not say.
+    /// The drive's health; absent where the drive was not asked, or does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<Health>>,
 }
@@ -226,8 +226,8 @@ pub enum PartitionTableRecord {
     None,
     /// The GUID of the whole disk, lower case with hyphens: what [`crate::PlanStep::WriteImage`] put there.
     Gpt { guid: String },
-    /// It was read and is `damaged`, or it could not be read, and nobody knows what stands there. An agent
-    /// of before this was told apart leaves it out: then it may not have been read.
+    /// The content was read and is `damaged`, or it could not be read and is not known. Older agents leave this out:
+    /// then it may not have been read.
     Unreadable {
         why: String,
         #[serde(default, skip_serializing_if = "core::ops::Not::not")]

@@ -1,4 +1,5 @@
-//! The protocol between the agent in the ramdisk and the appliance, version 1.
+//! The protocol between the agent in the ramdisk and the appliance, version 1. The agent and its steps write and read
+//! it at one end, `firesteel_control` at the other.
 //!
 //! The agent dials out; the appliance never connects to a host. Every message is one HTTPS
 //! `POST` with a JSON body, and every body is signed with the key pair that the agent made at

@@ -7,8 +7,8 @@ pub const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the appliance holds the report of an idle agent while there is no new plan. Short
 /// enough for every proxy and firewall, long enough that 1000 idle hosts make 50 requests a second.
 pub const LONG_POLL: Duration = Duration::from_secs(20);
-/// A destructive step pauses when the last good reply is older than this: the appliance may have
-/// given the disk to somebody else in the meantime.
+/// A destructive step pauses when the last good reply is older than this: the appliance may have given the disk to
+/// another owner in the meantime.
 pub const REPLY_FRESH: Duration = Duration::from_secs(60);
 /// A paused destructive step gives up after this long without a reply; the plan then fails.
 pub const REPLY_LOST: Duration = Duration::from_secs(30 * 60);
@@ -48,14 +48,14 @@ pub const NAMESPACES_MAX: usize = 64;
 pub const MANAGEMENT_MAX: usize = 8;
 /// Most networks of a BMC: few have more than a port of their own and a shared one.
 pub const BMC_NETWORKS_MAX: usize = 4;
-/// Most VLANs of one NIC. The ramdisk makes one; more come from whoever else booted the kernel.
+/// Most VLANs of one NIC. The ramdisk makes one; another boot of the kernel may have made more.
 pub const VLANS_MAX: usize = 64;
 /// Most warnings of one drive: more than any kind of drive has.
 pub const WARNINGS_MAX: usize = 8;
 /// Most addresses of one neighbour.
 pub const NEIGHBOUR_ADDRESSES_MAX: usize = 8;
-/// What is told of all neighbours, as JSON: 64 of usual ones are about 40 kB. With the largest inventory
-/// and the log lines of a report it leaves a quarter of the body for receipts.
+/// Most bytes of all neighbours, as JSON: 64 of usual ones are about 40 kB. With the largest inventory and the log
+/// lines of a report it leaves a quarter of the body for receipts.
 pub const NEIGHBOURS_BYTES_MAX: usize = 160 << 10;
 /// Most notes of an inspection.
 pub const NOTES_MAX: usize = 32;

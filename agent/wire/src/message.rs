@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    auth::PublicKey,
-    neighbour::Neighbour,
-    network::NetworkPath,
-    plan::AgentPlan,
-    receipt::{ReceiptPlace, StepReceipt},
-};
+use crate::auth::PublicKey;
+use crate::neighbour::Neighbour;
+use crate::network::NetworkPath;
+use crate::plan::AgentPlan;
+use crate::receipt::{ReceiptPlace, StepReceipt};
 
 /// First message of one boot. Repeats with the same key are answered alike.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -19,15 +17,15 @@ pub struct Hello {
     pub identity: SmbiosIdentity,
     pub agent_version: String,
     pub kernel_version: String,
-    /// Since the kernel's start, in milliseconds.
+    /// Milliseconds since the kernel's start.
     pub uptime_ms: u64,
     /// The kernel's boot id (`/proc/sys/kernel/random/boot_id`), which proves a reboot.
     pub boot_id: String,
     /// How the agent came to the appliance, where the seed had a [`NetworkPlan`](crate::NetworkPlan).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkPath>,
-    /// What the agent is and can do; nothing from one of before it was told.
-    #[serde(default, skip_serializing_if = "Program::is_untold")]
+    /// What the agent is and can do; empty from an older agent.
+    #[serde(default, skip_serializing_if = "Program::is_empty")]
     pub program: Program,
 }
 
@@ -53,7 +51,7 @@ impl Program {
         self.abilities.iter().any(|own| own == ability)
     }
 
-    fn is_untold(&self) -> bool {
+    fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -71,7 +69,7 @@ impl std::fmt::Debug for Hello {
 /// Who the host says it is. A claim, not a proof: the token decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmbiosIdentity {
-    /// Lower-case SMBIOS UUID, or empty.
+    /// The SMBIOS UUID in lower case, or empty.
     #[serde(default)]
     pub uuid: String,
     #[serde(default)]
@@ -119,10 +117,10 @@ pub struct AgentReport {
     /// Who was heard at the other ends of the host's cables up to now, in the order of their NICs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Neighbour>,
-    /// True when the agent has nothing to do; the appliance may then hold the reply.
+    /// Whether the agent has nothing to do; the appliance may then hold the reply.
     #[serde(default)]
     pub idle: bool,
-    /// Set in the last report before the agent leaves the ramdisk; it leaves only after the reply.
+    /// Whether this is the last report before the agent leaves the ramdisk; it leaves only after the reply.
     #[serde(default)]
     pub leaving: bool,
     #[serde(default)]
@@ -153,8 +151,8 @@ pub struct StepReport {
     pub done_bytes: u64,
     #[serde(default)]
     pub total_bytes: u64,
-    /// How fast `done_bytes` grew lately; 0 where nobody knows yet. What is left takes
-    /// `(total_bytes - done_bytes) / bytes_per_second`.
+    /// How fast `done_bytes` grew lately; 0 where it is not known yet. What is left takes `(total_bytes - done_bytes) /
+    /// bytes_per_second`.
     #[serde(default, skip_serializing_if = "crate::parts::is_zero")]
     pub bytes_per_second: u64,
     /// Unix milliseconds; 0 before the start.
@@ -204,7 +202,7 @@ pub enum AgentInstruction {
     Continue,
     /// Stop at the next safe point and reboot; the reason is for people.
     Abort { reason: String },
-    /// Run this plan, unless its number was run already.
+    /// Asks for a run of this plan, unless its number was run already.
     Plan { plan: AgentPlan },
 }
 
@@ -218,7 +216,7 @@ pub enum LogSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
     pub sequence: u64,
-    /// Since the kernel's start.
+    /// Milliseconds since the kernel's start.
     pub uptime_ms: u64,
     pub source: LogSource,
     /// Syslog severity, 0 to 7 (RFC 5424 section 6.2.1).
@@ -249,7 +247,7 @@ pub enum RefusalReason {
     BadRequest,
     /// Try again later.
     Busy,
-    /// Nothing is given to this agent until it is settled which machine is the host. Destroy nothing, wait, ask again, and
-    /// do not leave the host.
+    /// Nothing is given to this agent until it is settled which machine is the host. Destroy nothing, wait, ask again,
+    /// and do not leave the host.
     Held,
 }

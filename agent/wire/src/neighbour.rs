@@ -1,13 +1,11 @@
-//! Who is at the other end of a cable: what a switch says of itself by the Link Layer Discovery Protocol
-//! (IEEE 802.1AB-2016). A claim of whoever sent the frame, not a proof.
+//! Who is at the other end of a cable: what a switch says of itself by the Link Layer Discovery Protocol (IEEE
+//! 802.1AB-2016). A claim of the frame's sender, not a proof.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    inventory::InventoryVlan,
-    limits::{NEIGHBOURS_BYTES_MAX, NICS_MAX},
-    parts::is_zero,
-};
+use crate::inventory::InventoryVlan;
+use crate::limits::{NEIGHBOURS_BYTES_MAX, NICS_MAX};
+use crate::parts::is_zero;
 
 /// Empty texts and zeros are what was not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -65,7 +65,7 @@ pub enum LinkKind {
         mode: BondMode,
         /// Names of NICs of the plan.
         members: Vec<String>,
-        /// Its own address; without, that of the first member.
+        /// The bond's own address; without it, the bond has that of the first member.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mac: Option<String>,
         /// How often the members' links are looked at.
@@ -147,7 +147,7 @@ impl BondMode {
     }
 }
 
-/// By what a frame's member is chosen.
+/// What chooses the member for a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashPolicy {
@@ -179,11 +179,26 @@ pub struct NetworkRoute {
 /// The way that an agent took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkPath {
-    /// By the plan of the seed; otherwise that one failed and DHCP on the booting interface led to the appliance.
+    /// Whether the plan of the seed led to the appliance; otherwise it failed, and DHCP on the booting interface did.
     pub by_plan: bool,
     /// What it is and what was waited for, for people; at most
     /// [`FIELD_BYTES_MAX`](crate::limits::FIELD_BYTES_MAX) bytes.
     pub text: String,
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkPlanError {
+    #[error("no link has an IPv4 address, by which the appliance is reached")]
+    NoIpv4,
+    #[error("there must be 1 to {LINKS_MAX} links")]
+    LinkCount,
+    #[error("there must be at most {ROUTES_MAX} routes")]
+    RouteCount,
+    #[error("link {link:?}: {what}")]
+    Link { link: String, what: String },
+    #[error("route {index}: {what}")]
+    Route { index: usize, what: &'static str },
 }
 
 impl NetworkPlan {
@@ -191,11 +206,11 @@ impl NetworkPlan {
     /// the appliance is reached.
     ///
     /// # Errors
-    /// The first thing that is wrong, in words that name the link.
-    pub fn check(&self) -> Result<(), String> {
+    /// Names the first thing that is wrong, and its link.
+    pub fn check(&self) -> Result<(), NetworkPlanError> {
         self.check_links()?;
         if !self.links.iter().any(NetworkLink::has_ipv4) {
-            return Err("no link has an IPv4 address, by which the appliance is reached".to_owned());
+            return Err(NetworkPlanError::NoIpv4);
         }
         Ok(())
     }
@@ -203,15 +218,15 @@ impl NetworkPlan {
     /// Whether the plan can be carried out by the order of its links alone.
     ///
     /// # Errors
-    /// The first thing that is wrong, in words that name the link.
-    pub fn check_links(&self) -> Result<(), String> {
+    /// Names the first thing that is wrong, and its link.
+    pub fn check_links(&self) -> Result<(), NetworkPlanError> {
         if self.links.is_empty() || self.links.len() > LINKS_MAX {
-            return Err(format!("there must be 1 to {LINKS_MAX} links"));
+            return Err(NetworkPlanError::LinkCount);
         }
         let mut before: HashSet<&str> = HashSet::new();
         let (mut taken, mut macs) = (HashSet::new(), HashSet::new());
         for link in &self.links {
-            let failed = |what: &str| Err(format!("link {:?}: {what}", link.name));
+            let failed = |what: &str| Err(link.fault(what));
             if link.name.is_empty() || link.name.len() > LINK_NAME_BYTES_MAX {
                 return failed("its name must have 1 to 64 bytes");
             }
@@ -230,9 +245,9 @@ impl NetworkPlan {
             }
         }
         for name in &taken {
-            let member = self.links.iter().find(|link| link.name == **name);
-            if member.is_some_and(|link| link.dhcp4 || link.slaac || !link.addresses.is_empty()) {
-                return Err(format!("link {name:?}: the member of a bond has no address of its own"));
+            let mut members = self.links.iter().filter(|link| link.name == **name);
+            if let Some(link) = members.find(|link| link.dhcp4 || link.slaac || !link.addresses.is_empty()) {
+                return Err(link.fault("the member of a bond has no address of its own"));
             }
         }
         self.check_routes(&before)
@@ -244,8 +259,8 @@ impl NetworkPlan {
         before: &HashSet<&str>,
         taken: &mut HashSet<&'a str>,
         macs: &mut HashSet<String>,
-    ) -> Result<(), String> {
-        let failed = |what: String| Err(format!("link {:?}: {what}", link.name));
+    ) -> Result<(), NetworkPlanError> {
+        let failed = |what: String| Err(link.fault(&what));
         match &link.kind {
             LinkKind::Nic { mac } => {
                 let Some(mac) = mac_of(mac) else {
@@ -293,12 +308,12 @@ impl NetworkPlan {
         Ok(())
     }
 
-    fn check_routes(&self, links: &HashSet<&str>) -> Result<(), String> {
+    fn check_routes(&self, links: &HashSet<&str>) -> Result<(), NetworkPlanError> {
         if self.routes.len() > ROUTES_MAX {
-            return Err(format!("there must be at most {ROUTES_MAX} routes"));
+            return Err(NetworkPlanError::RouteCount);
         }
         for (index, route) in self.routes.iter().enumerate() {
-            let failed = |what: &str| Err(format!("route {index}: {what}"));
+            let failed = |what| Err(NetworkPlanError::Route { index, what });
             if !route.to.is_network() {
                 return failed("its network must be the first address of it and the length of its prefix");
             }
@@ -335,6 +350,10 @@ impl NetworkLink {
         Self { name: name.to_owned(), kind, mtu: None, dhcp4: false, slaac: false, addresses: Vec::new() }
     }
 
+    fn fault(&self, what: &str) -> NetworkPlanError {
+        NetworkPlanError::Link { link: self.name.clone(), what: what.to_owned() }
+    }
+
     fn has_ipv4(&self) -> bool {
         self.dhcp4 || self.addresses.iter().any(|address| address.ip.is_ipv4())
     }
@@ -345,7 +364,7 @@ impl InterfaceAddress {
         if self.ip.is_ipv4() { 32 } else { 128 }
     }
 
-    /// Nothing is set behind the prefix.
+    /// Whether no bit is set behind the prefix.
     fn is_network(&self) -> bool {
         let behind = |bits: u128| bits.checked_shl(128 - u32::from(self.bits()) + u32::from(self.prefix)).unwrap_or(0);
         let bits = match self.ip {
@@ -453,7 +472,7 @@ mod tests {
         for (change, expected) in rows {
             let mut plan = plan();
             change(&mut plan);
-            let error = plan.check().expect_err(expected);
+            let error = plan.check().expect_err(expected).to_string();
             assert!(error.contains(expected), "{error} is not about {expected}");
         }
     }

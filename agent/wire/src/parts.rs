@@ -1,15 +1,15 @@
 //! What a host is made of beyond what decides where an image goes: board, sockets, memory modules,
 //! PCI functions, NVMe controllers, the way to its BMC. From SMBIOS, sysfs and identify commands.
 //!
-//! Told since agents read it; a record without it is of an agent of before, and says nothing.
-//! Numbers that nobody knows are 0, texts that nobody filled in are empty; both are left out.
+//! Older agents do not send any of this; a record without it says nothing. Unknown numbers are 0, texts that the
+//! firmware left out are empty; both are left out.
 
 pub use firesteel_facts::{FormatErase, HiddenArea, SanitizeMethod};
 
 use serde::{Deserialize, Serialize};
 
-/// Beside [`crate::Inventory`]'s own fields. Each list is bounded by [`crate::limits`]; what was left
-/// out is told in `notes`.
+/// The parts beside [`crate::Inventory`]'s own fields. Each list is bounded by [`crate::limits`]; `notes` says what was
+/// left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardwareParts {
@@ -61,7 +61,7 @@ pub struct Mainboard {
 pub struct Chassis {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manufacturer: String,
-    /// `Rack Mount Chassis`, `Blade`, …
+    /// The kind of case, such as `Rack Mount Chassis` or `Blade`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -119,10 +119,10 @@ pub struct MemoryModule {
     pub bank: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub size_mib: u64,
-    /// `DDR4`, …
+    /// The kind of memory, such as `DDR4`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// `DIMM`, `SODIMM`, …
+    /// The form factor, such as `DIMM` or `SODIMM`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub form: String,
     /// What the module can do, in MT/s.
@@ -133,7 +133,7 @@ pub struct MemoryModule {
     pub configured_mts: u32,
     #[serde(skip_serializing_if = "is_zero")]
     pub ranks: u8,
-    /// It is wider than its data.
+    /// Whether the module is wider than its data.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ecc: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -153,7 +153,7 @@ pub struct NumaNode {
     pub cpus: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub memory_mib: u64,
-    /// To each node in the order of ids, by the kernel's scale (10 is near).
+    /// The distances to each node in the order of ids, by the kernel's scale (10 is near).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<u32>,
 }
@@ -203,7 +203,7 @@ pub struct AtaSecurity {
 pub struct DiskCapabilities {
     /// The kernel can discard blocks of it.
     pub discard: bool,
-    /// It writes zeroes by itself.
+    /// Whether the drive writes zeroes by itself.
     pub write_zeroes: bool,
     /// The drive promises that discarded blocks are read as zeroes.
     pub discard_zeroes: bool,
@@ -221,7 +221,7 @@ pub struct DiskCapabilities {
     /// ATA only: feature sets by which part of the disk can be hidden.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hidden_areas: Vec<HiddenArea>,
-    /// ATA only: what the drive has beyond what it shows; absent where it does not tell.
+    /// What the drive has beyond what it shows; absent where it does not report it. ATA only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden_bytes: Option<u64>,
 }
@@ -230,17 +230,17 @@ pub struct DiskCapabilities {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// It expects to fail, or has failed in part.
+    /// Whether the drive expects to fail, or has failed in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing: Option<bool>,
-    /// In words.
+    /// The warnings in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub celsius: Option<i16>,
     #[serde(skip_serializing_if = "is_zero")]
     pub power_on_hours: u64,
-    /// Of the life that its maker expects; more than 100 is possible.
+    /// The used part of the life that the maker expects; more than 100 is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -269,7 +269,7 @@ pub struct NvmeController {
     pub serial: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub firmware: String,
-    /// `pcie`, `tcp`, …
+    /// The transport, such as `pcie` or `tcp`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub transport: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -279,7 +279,7 @@ pub struct NvmeController {
     pub namespaces_max: u32,
     #[serde(skip_serializing_if = "is_zero")]
     pub total_bytes: u64,
-    /// Of those, in no namespace.
+    /// The part of `total_bytes` that is in no namespace.
     #[serde(skip_serializing_if = "is_zero")]
     pub unallocated_bytes: u64,
     /// The controller was asked which namespaces exist; without it only attached ones are listed.
@@ -305,7 +305,7 @@ pub enum ManagementInterface {
     Ipmi {
         /// `KCS`, `SMIC`, `BT`, `SSIF`, or a number.
         interface: String,
-        /// `2.0`
+        /// The version, such as `2.0`.
         version: String,
     },
     /// Redfish over a network between host and BMC (DSP0270).
@@ -313,28 +313,28 @@ pub enum ManagementInterface {
         /// Where the BMC answers; empty where it must be looked for.
         address: String,
         port: u16,
-        /// 0: untagged.
+        /// The VLAN; 0 is untagged.
         vlan: u16,
         hostname: String,
     },
 }
 
-/// Where the BMC is on its own network, by what it tells this host (IPMI).
+/// Where the BMC is on its own network, by what it reports to this host (IPMI).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BmcNetwork {
     pub channel: u8,
-    /// Lower case with colons.
+    /// The address in lower case with colons.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mac: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipv4: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub prefix_bits: u32,
-    /// 0: untagged.
+    /// The VLAN; 0 is untagged.
     #[serde(skip_serializing_if = "is_zero")]
     pub vlan: u16,
-    /// `fd00::7/64`
+    /// The addresses, such as `fd00::7/64`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ipv6: Vec<String>,
 }

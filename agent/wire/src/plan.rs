@@ -20,7 +20,7 @@ pub struct AgentPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum PlanStep {
-    /// Read the hardware; nothing is changed.
+    /// Reads the hardware; nothing is changed.
     Inspect,
     /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Refused as [`PlanStep::EraseDisk`]
     /// is. Destructive.
@@ -36,7 +36,7 @@ pub enum PlanStep {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_named: bool,
     },
-    /// Erase this whole disk by a method that the drive has, prove it by reading back, and clear what a table could
+    /// Erases this whole disk by a method that the drive has, proves it by reading back, and clears what a table could
     /// be taken for. Refused while the disk holds what belongs to a cluster or to another host, is reached over a
     /// network or by several paths, or is a medium to boot from. Steps of this kind that follow one another run at
     /// once. Destructive.
@@ -59,8 +59,8 @@ pub enum PlanStep {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_named: bool,
     },
-    /// Write the image in the order of design.md ("The order of a write"), read it back and
-    /// complete the GPT for the disk's size. Refused as [`PlanStep::EraseDisk`] is. Destructive.
+    /// Writes the image in the order of design.md ("The order of a write"), reads it back and completes the GPT for the
+    /// disk's size. Refused as [`PlanStep::EraseDisk`] is. Destructive.
     WriteImage {
         #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
@@ -76,13 +76,13 @@ pub enum PlanStep {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_named: bool,
     },
-    /// Hand the first configuration to the system on the disk just written, and read it back: files on its boot
-    /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent
-    /// that knows none of these asks for `files`, so it refuses the step instead of doing half of it.
+    /// Hands the first configuration to the system on the disk just written, and reads it back: files on its boot
+    /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent that
+    /// knows none of these asks for `files`, so it refuses the step instead of doing half of it.
     HandOff {
         #[serde(with = "crate::disk_names")]
         disk: DiskIdentity,
-        /// For the boot partition.
+        /// The files for the boot partition.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<HandOffFile>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,9 +95,9 @@ pub enum PlanStep {
         disk: DiskIdentity,
         label: String,
     },
-    /// Leave the ramdisk by a reboot.
+    /// Leaves the ramdisk by a reboot.
     Reboot,
-    /// Leave the ramdisk by switching the host off.
+    /// Leaves the ramdisk by switching the host off.
     PowerOff,
 }
 

@@ -3,11 +3,9 @@
 use firesteel_facts::DiskIdentity;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    erasure::ErasureEvidence,
-    hand_off::{HandOffForm, LoaderFile},
-    inventory::Inventory,
-};
+use crate::erasure::ErasureEvidence;
+use crate::hand_off::{HandOffForm, LoaderFile};
+use crate::inventory::Inventory;
 
 /// Evidence of one step that ended well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,7 +62,7 @@ pub enum Evidence {
         cleared: Vec<String>,
         /// Bytes read back as zero by a fresh descriptor with O_DIRECT after a flush.
         verified_bytes: u64,
-        /// As [`ErasureEvidence::overridden`].
+        /// What the owner overrode, as in [`ErasureEvidence::overridden`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         overridden: Vec<String>,
     },
@@ -90,7 +88,7 @@ pub enum Evidence {
         last_usable_lba: u64,
         write_ms: u64,
         readback_ms: u64,
-        /// As [`ErasureEvidence::overridden`].
+        /// What the owner overrode, as in [`ErasureEvidence::overridden`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         overridden: Vec<String>,
     },
@@ -104,7 +102,7 @@ pub enum Evidence {
         /// The form that was taken; absent from agents that know only files on a boot partition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<HandOffForm>,
-        /// By which signs on the image the form was recognised, in words.
+        /// The signs on the image by which the form was recognised, in words.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         recognised: Vec<String>,
         /// What a person should know of it, in words: a choice among several forms, arguments that stand twice.

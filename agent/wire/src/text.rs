@@ -13,7 +13,7 @@ pub fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// At most `bytes_max` bytes of the text, trimmed, each hidden character replaced by a space.
+/// Returns at most `bytes_max` bytes of the text, trimmed, each hidden character replaced by a space.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     // Cut first: what follows looks at no more than is kept, four times over for characters that go.

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use firesteel_wire::erasure::ErasurePolicy;
+use firesteel_wire::hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit};
 use firesteel_wire::{
     AgentInstruction, AgentPlan, AgentReport, DiskIdentity, HandOffFile, Hello, HelloReply, PlanStep, Program,
-    PublicKey, ReportReply, Seed, SmbiosIdentity,
-    erasure::ErasurePolicy,
-    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit},
-    signing_input,
+    PublicKey, ReportReply, Seed, SmbiosIdentity, signing_input,
 };
 use proptest::prelude::*;
 

@@ -3,21 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use firesteel_wire::erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod};
+use firesteel_wire::hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile};
+use firesteel_wire::parts::{
+    AtaSecurity, BmcNetwork, Chassis, DiskCapabilities, FormatErase, HardwareParts, Health, HiddenArea,
+    InventoryProcessor, Mainboard, ManagementInterface, MemoryArray, MemoryModule, NumaNode, NvmeController,
+    NvmeNamespace, PciDevice, SanitizeMethod, Tpm,
+};
+use firesteel_wire::receipt::FileReadBack;
 use firesteel_wire::{
     AgentInstruction, AgentPlan, AgentReport, DiskIdentity, Evidence, FirmwareMode, HandOffFile, Hello, HelloReply,
     ImageStream, InstalledMemory, Inventory, InventoryCpu, InventoryDisk, InventoryFirmware, InventoryNic,
     InventorySystem, InventoryVlan, LogLine, LogSource, Neighbour, PartitionTableRecord, PlanStep, Program, PublicKey,
     ReceiptPlace, RefusalReason, RefusalReply, ReportReply, Seed, SmbiosIdentity, StepReceipt, StepReport, StepState,
-    Transport,
-    erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
-    hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile},
-    parts::{
-        AtaSecurity, BmcNetwork, Chassis, DiskCapabilities, FormatErase, HardwareParts, Health, HiddenArea,
-        InventoryProcessor, Mainboard, ManagementInterface, MemoryArray, MemoryModule, NumaNode, NvmeController,
-        NvmeNamespace, PciDevice, SanitizeMethod, Tpm,
-    },
-    receipt::FileReadBack,
-    signing_input,
+    Transport, signing_input,
 };
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 
-/// Between the end of a request and the next one.
+/// Pause between the end of a request and the next one.
 pub const GAP: Duration = Duration::from_millis(20);
-/// One request in so much time, for as long as anybody asks.
+/// Time for one request, while requests keep coming.
 pub const PERIOD: Duration = Duration::from_millis(50);
 /// Requests that may go ahead of that: one host's whole inventory.
 pub const BURST: u32 = 100;
@@ -26,7 +26,7 @@ pub const WAITING_MAX: usize = 128;
 /// Basic authentication that was refused in place of a session is not tried again for so long: each try may count as a
 /// refused login, and common BMCs lock an account at the fifth within ten minutes.
 const BASIC_PAUSE: Duration = Duration::from_mins(10);
-/// Places that are kept before those are forgotten that nobody asks; a forgotten one begins as a fresh one.
+/// Number of BMCs that are remembered; beyond it those without requests are forgotten, and begin again as new ones.
 const PLACES_KEPT: usize = 256;
 
 /// When the next request may begin, by the time since any start.
@@ -145,7 +145,7 @@ impl BmcQueue {
 pub struct BmcQueues(Arc<Lock<HashMap<String, Arc<BmcQueue>>>>);
 
 impl BmcQueues {
-    /// The line to a place such as `10.0.0.5:443`; everybody who names the same place gets the same.
+    /// The queue of an address such as `10.0.0.5:443`. All callers of one address share one queue.
     #[must_use]
     pub fn to(&self, place: &str) -> Arc<BmcQueue> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +174,7 @@ pub struct BmcSessionGuard {
 }
 
 impl BmcSessionLocks {
-    /// Waits until nobody else has a session at this place.
+    /// Waits until no other caller has a session at this address.
     ///
     /// # Errors
     /// [`Error::Crowded`] where too many wait already.

@@ -18,6 +18,17 @@ enum Coding {
     Deflate,
 }
 
+/// Why a body cannot be read. It goes after "is not usable".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("it is encoded as {0}, which was not asked for; of encodings gzip and deflate are read")]
+    Encoding(String),
+    #[error("it is longer than {} bytes", BODY_BYTES_MAX)]
+    TooLong,
+    #[error("it is said to be {name}, and is not: {detail}")]
+    NotAsNamed { name: &'static str, detail: String },
+}
+
 fn coding_of(header: &str) -> Option<Coding> {
     match header.trim().to_ascii_lowercase().as_str() {
         "" | "identity" => Some(Coding::Plain),
@@ -27,18 +38,10 @@ fn coding_of(header: &str) -> Option<Coding> {
     }
 }
 
-/// The body without its `Content-Encoding`.
-///
-/// # Errors
-/// What keeps it from being read, to go after "is not usable".
-pub(crate) fn decoded(encoding: Option<&str>, body: Vec<u8>) -> Result<Vec<u8>, String> {
+/// Takes the `Content-Encoding` off a body.
+pub(crate) fn decoded(encoding: Option<&str>, body: Vec<u8>) -> Result<Vec<u8>, BodyError> {
     let encoding = encoding.unwrap_or_default();
-    let Some(coding) = coding_of(encoding) else {
-        let name = plain_text(encoding.trim());
-        return Err(format!(
-            "it is encoded as {name}, which was not asked for; of encodings gzip and deflate are read"
-        ));
-    };
+    let coding = coding_of(encoding).ok_or_else(|| BodyError::Encoding(plain_text(encoding.trim())))?;
     if body.is_empty() {
         return Ok(body);
     }
@@ -53,21 +56,17 @@ pub(crate) fn decoded(encoding: Option<&str>, body: Vec<u8>) -> Result<Vec<u8>, 
     }
 }
 
-fn bounded(decoder: impl std::io::Read, name: &str) -> Result<Vec<u8>, String> {
+fn bounded(decoder: impl std::io::Read, name: &'static str) -> Result<Vec<u8>, BodyError> {
     let mut body = Vec::new();
     let most = u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX);
     match decoder.take(most + 1).read_to_end(&mut body) {
-        Ok(_) if body.len() > BODY_BYTES_MAX => Err(too_long()),
+        Ok(_) if body.len() > BODY_BYTES_MAX => Err(BodyError::TooLong),
         Ok(_) => Ok(body),
-        Err(error) => Err(format!("it is said to be {name}, and is not: {}", plain_text(&error.to_string()))),
+        Err(error) => Err(BodyError::NotAsNamed { name, detail: plain_text(&error.to_string()) }),
     }
 }
 
-pub(crate) fn too_long() -> String {
-    format!("it is longer than {BODY_BYTES_MAX} bytes")
-}
-
-/// Where the reading of JSON ended. What is only of another form is not quoted, as serde does it.
+/// Says where the reading of JSON ended. JSON of another form is not quoted, although serde would quote it.
 pub(crate) fn place_of(error: &serde_json::Error) -> String {
     match error.classify() {
         Category::Data => {
@@ -77,8 +76,8 @@ pub(crate) fn place_of(error: &serde_json::Error) -> String {
     }
 }
 
-/// What an answer is that cannot be read as JSON; `error` says where reading ended. Nothing of it is quoted: an address
-/// may lead to anything that the appliance reaches, and what is told of it is read by more people.
+/// Describes an answer that cannot be read as JSON; `error` says where reading ended. Nothing of it is quoted: an
+/// address may lead to anything that the appliance reaches, and more people read the message than may read the answer.
 pub(crate) fn not_json(content_type: Option<&str>, body: &[u8], error: &str) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}').trim();
@@ -101,7 +100,7 @@ pub(crate) fn not_json(content_type: Option<&str>, body: &[u8], error: &str) -> 
     }
 }
 
-/// For fuzzing: reads `body` in each encoding, and names it.
+/// Reads `body` in each encoding, and names it: an entry for fuzzing.
 pub(crate) fn check(body: &[u8]) {
     for encoding in ["gzip", "deflate", "br"] {
         if let Ok(decoded) = decoded(Some(encoding), body.to_vec()) {
@@ -151,9 +150,9 @@ mod tests {
     fn what_is_read_is_bounded_and_what_is_not_read_is_named() {
         let bomb = gzip(&vec![b' '; BODY_BYTES_MAX + 1]);
         assert!(bomb.len() < 8192);
-        assert_eq!(decoded(Some("gzip"), bomb), Err(too_long()));
+        assert_eq!(decoded(Some("gzip"), bomb), Err(BodyError::TooLong));
         assert_eq!(decoded(Some("gzip"), gzip(&vec![b' '; BODY_BYTES_MAX])).unwrap().len(), BODY_BYTES_MAX);
-        let named = |encoding, body: &[u8]| decoded(Some(encoding), body.to_vec()).unwrap_err();
+        let named = |encoding, body: &[u8]| decoded(Some(encoding), body.to_vec()).unwrap_err().to_string();
         assert!(named("br", b"x").starts_with("it is encoded as br, which was not asked for"));
         assert!(named("gzip, br", b"x").contains("encoded as gzip, br,"));
         assert!(named("gzip", b"{}").starts_with("it is said to be gzip, and is not"));

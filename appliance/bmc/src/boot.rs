@@ -10,10 +10,10 @@ use crate::decide::{
     BmcBootMode, BootWish, NextBootSource, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
 };
 use crate::error::{Error, plain_text};
-use crate::http::BmcResponse;
 use crate::model::{RedfishSystem, ServiceRoot};
 use crate::power_outcome::{BootSet, OverrideReading};
 use crate::quirks::BmcQuirks;
+use crate::response::BmcResponse;
 
 impl RedfishClient {
     /// The next boot from `target`, and from then on as before; read back afterwards.
@@ -35,10 +35,10 @@ impl RedfishClient {
         let body = match plan_boot(&system, wish, quirks) {
             Ok(body) => body,
             // Its host may boot from the network by itself all the same.
-            Err(what) if wish.target == NextBootSource::Pxe => {
+            Err(Error::Unsupported { what }) if wish.target == NextBootSource::Pxe => {
                 return Ok(BootSet::NotOffered { why: format!("it cannot {what}") });
             }
-            Err(what) => return Err(Error::Unsupported { what }),
+            Err(error) => return Err(error),
         };
         let what = format!("the boot override {}", wish.target.as_str());
         let (path, etags) = self.boot_resource(&system, etags, quirks).await?;
@@ -118,7 +118,7 @@ impl RedfishClient {
         Ok(BootSet::Confirmed)
     }
 
-    /// Where the boot is changed, and the ETags there.
+    /// Finds the resource that takes boot overrides, and its ETags.
     async fn boot_resource(
         &self,
         system: &RedfishSystem,
@@ -152,7 +152,7 @@ impl RedfishClient {
         Ok(managers.into_iter().find_map(|manager| manager.firmware_version).unwrap_or_default())
     }
 
-    /// What the service says of itself to everybody.
+    /// What the service says of itself without a login.
     #[must_use]
     pub fn service(&self) -> (Option<String>, Option<String>, Option<String>) {
         let ServiceRoot { vendor, product, redfish_version, .. } = &self.root;

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dial::Dialer;
-use firesteel_facts::{
-    Mac,
-    bmc_address::{BmcUrl, SYSTEMS},
-};
+use firesteel_facts::Mac;
+use firesteel_facts::bmc_address::{BmcUrl, SYSTEMS};
 use http::Method;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -20,7 +18,7 @@ use crate::address::own_path;
 use crate::bmc_queue::BmcQueue;
 use crate::decide::{BmcBootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
-use crate::http::{BmcConnection, BmcResponse, Proof};
+use crate::http::{BmcConnection, Proof};
 use crate::login::{self, LoginState};
 use crate::model::{
     ActionInfo, Collection, EthernetInterface, MEMBERS_MAX, Manager, RedfishLink, RedfishSystem, ResetActionInfo,
@@ -28,6 +26,7 @@ use crate::model::{
 };
 use crate::power_outcome::{PowerSent, PowerSet};
 use crate::quirks::{BmcQuirks, QuirkSubject, quirks_of};
+use crate::response::BmcResponse;
 use crate::secret_mask::SecretMask;
 use crate::tls::Tls;
 
@@ -57,7 +56,7 @@ pub struct SystemReport {
     pub boot_enabled: Option<String>,
     pub boot_mode: Option<BmcBootMode>,
     pub macs: Vec<Mac>,
-    /// Empty: not said.
+    /// The reset types that the service lists as allowed; empty where it lists none.
     pub resets_allowed: Vec<String>,
     pub boot_targets_allowed: Vec<String>,
 }
@@ -67,9 +66,9 @@ pub struct SystemReport {
 pub struct BmcTimeouts {
     /// One request, to the end of its answer. Slow ones take half a minute for a PATCH.
     pub request: Duration,
-    /// A change, until it is read back. Longer is the affair of the caller, who sees it in later looks.
+    /// Time in which a change must show. A caller that waits longer reads the state again later.
     pub read_back: Duration,
-    /// Between two looks.
+    /// Pause between two reads.
     pub pause: Duration,
 }
 
@@ -83,13 +82,13 @@ impl Default for BmcTimeouts {
     }
 }
 
-/// A logged-in BMC. Requests go one at a time, whoever calls. Its session is deleted by [`RedfishClient::close`], or in
+/// A logged-in BMC. Requests of all callers go one at a time. Its session is deleted by [`RedfishClient::close`], or in
 /// the background when it is dropped without.
 pub struct RedfishClient {
     connection: Arc<BmcConnection>,
     credentials: BmcCredentials,
     login: Mutex<LoginState>,
-    /// Where sessions are made; `None`: the service has none.
+    /// The path at which sessions are made; `None` if the service has no sessions.
     sessions: Option<String>,
     pub(crate) root: ServiceRoot,
     pub(crate) system: String,
@@ -114,7 +113,7 @@ impl Drop for RedfishClient {
 }
 
 impl Redfish {
-    /// [`Redfish::connect_on`] a line that nobody else uses, with the usual patience.
+    /// Calls [`Redfish::connect_on`] with a queue of its own and the usual timeouts.
     ///
     /// # Errors
     /// Who is not there, does not let us in, or has no such system.
@@ -142,7 +141,7 @@ impl Redfish {
         let connection = BmcConnection::new(address, dialer, tls, SecretMask::of(credentials), line, patience.request)?;
         let answer = connection.get(ROOT, &Proof::None).await?;
         let root: ServiceRoot = answer.accepted_unquoted("be found", ROOT)?.json(ROOT)?;
-        // Before this nothing is told of what it says, and the login is not shown.
+        // Until this holds, nothing of its answers is quoted, and the login is not sent.
         if !root.is_one() {
             let detail = "it is JSON, and no root of a Redfish service: check bmc.address".to_owned();
             return Err(Error::BadAnswer { what: format!("GET {ROOT}"), detail });
@@ -171,7 +170,7 @@ impl Redfish {
     }
 }
 
-/// Where a link leads, if it stays on the service.
+/// The path of a link, if it stays on the service.
 pub(crate) fn path_of(link: Option<&RedfishLink>) -> Option<String> {
     link.and_then(|link| link.id.as_deref()).and_then(own_path).map(str::to_owned)
 }
@@ -210,18 +209,15 @@ impl RedfishClient {
         Ok(PowerState::of(&system))
     }
 
-    /// Idempotent but for [`PowerAction::ForceRestart`].
+    /// Is idempotent but for [`PowerAction::ForceRestart`].
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
     pub async fn set_power(&self, action: PowerAction) -> Result<PowerSent, Error> {
-        Ok(match self.send_power(action).await? {
-            Some(_) => PowerSent::Sent,
-            None => PowerSent::Nothing,
-        })
+        Ok(self.send_power(action).await?.map_or(PowerSent::Nothing, |_| PowerSent::Sent))
     }
 
-    /// The same, and then the state read back until it is as wanted or [`BmcTimeouts::read_back`] has passed.
+    /// Orders a power action, then reads the state until it is as wanted or [`BmcTimeouts::read_back`] has passed.
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
@@ -312,7 +308,7 @@ impl RedfishClient {
         })
     }
 
-    /// With its ETags: of the answer, and of the resource.
+    /// Reads the system with its ETags: that of the answer, and that of the resource.
     pub(crate) async fn read_system(&self) -> Result<(RedfishSystem, Vec<String>), Error> {
         let answer = self.get(&self.system).await?.accepted("show its system", &self.system)?;
         let system: RedfishSystem = answer.json(&self.system)?;
@@ -397,7 +393,7 @@ impl RedfishClient {
         self.let_in(answer).await
     }
 
-    /// Where Basic authentication stands in for a session that had no place, a refusal says nothing of the login.
+    /// Passes an answer on. A refusal of Basic authentication says nothing of the login if no session was free.
     async fn let_in(&self, answer: BmcResponse) -> Result<BmcResponse, Error> {
         if answer.status.as_u16() == 401 && self.is_in_place_of_session().await {
             self.connection.line().basic_refused();

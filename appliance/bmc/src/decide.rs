@@ -18,7 +18,7 @@ pub enum PowerState {
     Off,
     PoweringOn,
     PoweringOff,
-    /// Missing, or a word of the vendor's own.
+    /// The property is missing, or a word of the vendor's own.
     Unknown,
 }
 

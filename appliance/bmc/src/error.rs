@@ -1,11 +1,11 @@
-//! What can go wrong with a BMC, told so that the reader knows what to do.
+//! What can go wrong with a BMC. Each text says what to do.
 
 use firesteel_dial::DialError;
 
 /// What is refused, where a session is and the service does not say why.
 pub(crate) const SESSION: &str = "a session";
 
-/// Of a text that a BMC sent, in an error.
+/// Longest part of a text of the BMC that an error quotes.
 pub(crate) const BMC_TEXT_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,13 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, Incoming, with_tls};
-use firesteel_facts::{
-    bmc_address::{BmcUrl, REDFISH, is_plain},
-    shown_url,
-};
+use firesteel_facts::bmc_address::{BmcUrl, REDFISH, is_plain};
+use firesteel_facts::shown_url;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
-    LOCATION, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue, IF_MATCH, LOCATION, USER_AGENT,
 };
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -26,32 +23,26 @@ use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
 use crate::bmc_queue::BmcQueue;
-use crate::body::{self, BODY_BYTES_MAX};
+use crate::body::{self, BODY_BYTES_MAX, BodyError};
 use crate::error::{Error, innermost, plain_text};
-use crate::model::{error_text, has_message_id};
+use crate::response::BmcResponse;
 use crate::secret_mask::SecretMask;
 use crate::tls::{self, Tls};
 
 /// A BMC on the same site answers SYN at once, or is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// From `/redfish/v1` to `/redfish/v1/` is one, to another path of the same resource one more; beyond these it is a loop.
+/// Most redirects in a row: `/redfish/v1` to `/redfish/v1/` is one, another path of the resource one more; beyond these
+/// it is a loop.
 const REDIRECTS_MAX: u32 = 4;
-/// A connection that nobody used for so long is not used again: common services end theirs soon after.
+/// An idle connection is used again within this time: common services end theirs soon after.
 const KEPT_MAX: Duration = Duration::from_secs(30);
 
-/// What proves who asks.
+/// The proof of identity that goes with a request.
 #[derive(Clone)]
 pub(crate) enum Proof {
     None,
     Basic(HeaderValue),
     Session(HeaderValue),
-}
-
-pub(crate) struct BmcResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
-    hidden: SecretMask,
 }
 
 pub(crate) struct BmcConnection {
@@ -60,13 +51,13 @@ pub(crate) struct BmcConnection {
     prefix: String,
     dialer: Dialer,
     tls: Arc<ClientConfig>,
-    /// What is open from the last request, and since when nobody uses it.
+    /// The connection that is open from the last request, and since when it is idle.
     kept: Mutex<Option<(HttpConnection, Instant)>>,
     /// Certificates are not verified.
     is_unverified: bool,
     hidden: SecretMask,
     line: Arc<BmcQueue>,
-    /// From the request's begin to the end of its answer.
+    /// Time from the begin of a request to the end of its answer.
     within: Duration,
 }
 
@@ -84,7 +75,7 @@ impl From<ExchangeError> for BmcRequestError {
     }
 }
 
-/// A request, to be made anew for each connection that it is tried on.
+/// A request, which is built again for each connection that it is tried on.
 struct Outgoing<'a> {
     method: Method,
     url: Url,
@@ -202,7 +193,7 @@ impl BmcConnection {
         result
     }
 
-    /// Where a resource of this service is: links may name it with what stands before the service, or without.
+    /// The path of a resource of this service. Links may name it with the prefix of the service, or without.
     fn own(&self, path: &str) -> Option<String> {
         let is_below = |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.starts_with('/'));
         let inner = path.strip_prefix(&self.prefix).filter(|inner| is_below(inner, REDFISH));
@@ -211,7 +202,7 @@ impl BmcConnection {
             .map(|inner| format!("{}{inner}", self.prefix))
     }
 
-    /// Where a redirect leads, if it stays here.
+    /// The place that a redirect leads to, if it stays on this service.
     fn own_location(&self, answer: &BmcResponse, what: &str, place: &str) -> Result<String, Error> {
         let location = answer.header(&LOCATION).unwrap_or_default();
         let here = self.origin.join(place).ok();
@@ -233,10 +224,12 @@ impl BmcConnection {
         what: &str,
         hidden: SecretMask,
     ) -> Result<BmcResponse, BmcRequestError> {
-        let bad = |detail: String| BmcRequestError::Answer(Error::BadAnswer { what: what.to_owned(), detail });
+        let bad = |error: BodyError| {
+            BmcRequestError::Answer(Error::BadAnswer { what: what.to_owned(), detail: error.to_string() })
+        };
         let (connection, response) = self.exchange(outgoing).await?;
         let (parts, incoming) = response.into_parts();
-        let body = read(incoming).await?.ok_or_else(|| bad(body::too_long()))?;
+        let body = read(incoming).await?.ok_or_else(|| bad(BodyError::TooLong))?;
         self.keep(connection);
         let encoding = parts.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("(not a text)"));
         let body = body::decoded(encoding, body).map_err(bad)?;
@@ -382,68 +375,4 @@ fn find_tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls:
         cause = error.source();
     }
     None
-}
-
-impl BmcResponse {
-    /// Errors by status; `what` names the request for people. What the service says of it is told.
-    pub(crate) fn accepted(self, what: &str, path: &str) -> Result<Self, Error> {
-        let said = error_text(&self.body).map(|text| self.mask_secrets(&text));
-        self.checked_answer(what, path, said)
-    }
-
-    /// The same for what is not known to be a Redfish service: an address may lead to anything that the appliance
-    /// reaches, and nothing of such an answer is told.
-    pub(crate) fn accepted_unquoted(self, what: &str, path: &str) -> Result<Self, Error> {
-        self.checked_answer(what, path, None)
-    }
-
-    fn checked_answer(self, what: &str, path: &str, said: Option<String>) -> Result<Self, Error> {
-        let status = self.status.as_u16();
-        let reason = self.status.canonical_reason().unwrap_or("no reason");
-        let message = said.unwrap_or_else(|| reason.to_owned());
-        match status {
-            200..=299 => Ok(self),
-            401 => Err(Error::Unauthorized),
-            403 => Err(Error::Forbidden { message }),
-            404 => Err(Error::NotFound { path: path.to_owned() }),
-            429 | 503 => Err(Error::Busy { status }),
-            501 | 405 => Err(Error::Unsupported { what: format!("{what} ({message})") }),
-            _ => Err(Error::Refused { what: what.to_owned(), status, message }),
-        }
-    }
-
-    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            let detail = body::not_json(self.header(&CONTENT_TYPE), &self.body, &body::place_of(&error));
-            Error::BadAnswer { what: format!("GET {path}"), detail: self.mask_secrets(&detail) }
-        })
-    }
-
-    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
-    }
-
-    /// What the BMC said, for people.
-    fn mask_secrets(&self, text: &str) -> String {
-        plain_text(&self.hidden.out_of(text))
-    }
-
-    /// A read that leaves out what the BMC does not have or show.
-    pub(crate) fn json_if_there<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        if self.status.is_success() { serde_json::from_slice(&self.body).ok() } else { None }
-    }
-
-    pub(crate) fn etag(&self) -> Option<String> {
-        self.header(&ETAG).map(str::to_owned)
-    }
-
-    /// What the BMC says in words.
-    pub(crate) fn message(&self) -> Option<String> {
-        error_text(&self.body)
-    }
-
-    /// Whether the BMC says why, and one of its reasons is this.
-    pub(crate) fn has_message_id(&self, message_id: &str) -> bool {
-        has_message_id(&self.body, message_id)
-    }
 }

@@ -1,4 +1,4 @@
-//! What a BMC tells of its machine: versions, health, Secure Boot, memory, processors, firmware.
+//! What a BMC says of its machine: versions, health, Secure Boot, memory, processors, firmware.
 //!
 //! Every part costs requests, and slow BMCs take a second for each. So it is read within a time and in
 //! the order of use, and what was left out is said. A part that the service does not have is absent; one that it
@@ -32,7 +32,7 @@ pub struct BmcInventory {
     pub bios_version: Option<String>,
     pub boot_mode: Option<BmcBootMode>,
     pub secure_boot: Option<SecureBootSeen>,
-    /// Of the system and all in it: `OK`, `Warning`, `Critical`.
+    /// Health of the system and all in it: `OK`, `Warning`, `Critical`.
     pub health: Option<String>,
     pub manager_health: Option<String>,
     pub memory_mib: Option<u64>,
@@ -46,9 +46,9 @@ pub struct BmcInventory {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecureBootSeen {
-    /// At the next boot.
+    /// Secure Boot is on at the next boot.
     pub is_enabled: Option<bool>,
-    /// In the last one.
+    /// Secure Boot was on in the last boot.
     pub was_enabled: Option<bool>,
     pub mode: Option<String>,
 }

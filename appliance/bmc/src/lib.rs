@@ -1,26 +1,26 @@
-//! Management controllers: power, boot and identity of a server, by Redfish and by IPMI.
+//! Management controllers: power, boot and identity of a server, by Redfish and by IPMI. `firesteel_control` calls it.
 //!
 //! ```text
-//! address    `redfish+https://10.0.0.5/redfish/v1/Systems/1` ─► where to knock, and how to boot  (pure)
-//! decide     state as read + what is wanted ─► the one request to send                           (pure)
-//! quirks     how vendors differ: rows of one table                                               (pure)
-//! model      Redfish's JSON, only the parts used, everything optional                            (data)
-//! login      a session, else Basic; a password is shown once per login                       (performs)
-//! outcome    what became of an order                                                          (data)
-//! client     finding the system, identity, power and its read-back                           (performs)
-//! boot       overrides, once and lasting, and their read-back                                (performs)
-//! inventory  versions, health, Secure Boot, memory, processors, firmware                     (performs)
-//! http       one request: bounded, never a credential to another origin                      (performs)
-//! body       what an answer is encoded as, and what it is where it is no JSON                    (pure)
-//! tls        certificates and their keys; what a BMC offers whose TLS is too old             (performs)
-//! limit      how often one BMC is asked, by everybody together                  (pure, and a queue)
-//! hidden     the login, kept out of what a BMC says                                              (pure)
-//! ipmi       IPMI 2.0 over LAN: the same questions by another protocol
+//! address       `redfish+https://10.0.0.5/redfish/v1/Systems/1` ─► where to connect, and how to boot  (pure)
+//! decide        state as read + what is wanted ─► the one request to send                           (pure)
+//! quirks        how vendors differ: rows of one table                                               (pure)
+//! model         Redfish's JSON, only the parts used, everything optional                            (data)
+//! login         a session, else Basic; a password is shown once per login                       (performs)
+//! power_outcome what became of an order                                                             (data)
+//! client        finding the system, identity, power and its read-back                           (performs)
+//! boot          overrides, once and lasting, and their read-back                                (performs)
+//! inventory     versions, health, Secure Boot, memory, processors, firmware                     (performs)
+//! http          one request: bounded, never a credential to another origin                      (performs)
+//! body          what an answer is encoded as, and what it is where it is no JSON                    (pure)
+//! tls           certificates and their keys; what a BMC offers whose TLS is too old             (performs)
+//! bmc_queue     how often one BMC is asked, by all callers together                    (pure, and a queue)
+//! secret_mask   the login, kept out of what a BMC says                                              (pure)
+//! ipmi          IPMI 2.0 over LAN: the same questions by another protocol
 //! ```
 //!
-//! This crate knows no resource kind and keeps no state between calls but a login and, in
-//! [`bmc_queue::BmcQueues`], how much each BMC was asked lately. Nothing is retried here but lost datagrams, and
-//! nothing waited for but the read-back of a change: callers own the other deadlines and pauses. What a BMC
+//! This crate knows no resource kind. Between calls it keeps a login only, and in
+//! [`bmc_queue::BmcQueues`] how much each BMC was asked lately. It retries nothing but lost datagrams, and waits for
+//! nothing but the read-back of a change: callers own the other deadlines and pauses. What a BMC
 //! answers is foreign input: bounded, checked, and made plain before a person sees it. What it does not
 //! confirm is called unverified ([`PowerSet`], [`BootSet`]).
 
@@ -38,6 +38,7 @@ mod login;
 pub mod model;
 mod power_outcome;
 pub mod quirks;
+mod response;
 mod secret_mask;
 mod tls;
 

@@ -19,13 +19,14 @@ use serde_json::json;
 use crate::BmcCredentials;
 use crate::address::own_path;
 use crate::error::{Error, SESSION};
-use crate::http::{BmcConnection, BmcResponse, Proof};
+use crate::http::{BmcConnection, Proof};
 use crate::model::{Collection, RedfishSession};
+use crate::response::BmcResponse;
 
 /// What is known of the login.
 pub(crate) struct LoginState {
     pub(crate) proof: Proof,
-    /// To be deleted at the end.
+    /// Path of the session, which is deleted at the end.
     pub(crate) session: Option<String>,
     /// There was no place for a session: it is Basic authentication in its place.
     pub(crate) is_in_place_of_session: bool,
@@ -45,9 +46,9 @@ enum LoginAnswer {
 
 /// Message identifiers with which services refuse a login by other statuses than 401.
 const LOGIN_REFUSED: &[&str] = &["Unauthorized", "AccessDenied", "InvalidCredential", "LoginFail"];
-/// And those that say that there is no place for one more session.
+/// Message identifiers that say that there is no place for one more session.
 const NO_PLACE: &[&str] = &["SessionLimitExceeded", "CreateLimitReached", "MaximumSessions", "RAC0218"];
-/// The same in the words of services that have no identifier for it.
+/// Words that say so on services that have no identifier for it.
 const NO_PLACE_WORDS: &[&str] = &["limit", "maximum", "exceed", "too many", "no free", "no more", "full"];
 
 /// Pure: `says` looks for a message identifier, and `text` is what the service says in words.
@@ -106,7 +107,7 @@ pub(crate) async fn log_in(
     }
 }
 
-/// Where the session is: by its own body, by `Location` (a path by the specification, and a whole URL on some
+/// Finds the path of the session: in the body, in `Location` (a path by the specification, a whole URL on some
 /// services), or by its identifier in the collection.
 fn session_path(answer: &BmcResponse, sessions: &str) -> Option<String> {
     let session: RedfishSession = serde_json::from_slice(&answer.body).unwrap_or_default();

@@ -153,7 +153,7 @@ pub struct Boot {
     pub mode: Option<String>,
     #[serde(rename = "BootSourceOverrideTarget@Redfish.AllowableValues", deserialize_with = "lenient")]
     pub targets_allowed: Option<Vec<String>>,
-    /// Present (as `null` too) where the service has the property.
+    /// Is present (as `null` too) where the service has the property.
     #[serde(rename = "HttpBootUri", deserialize_with = "present")]
     pub http_boot_uri: Option<Value>,
 }
@@ -172,7 +172,7 @@ pub struct ResetActionInfo {
     pub target: Option<String>,
     #[serde(rename = "ResetType@Redfish.AllowableValues", deserialize_with = "lenient")]
     pub types_allowed: Option<Vec<String>>,
-    /// Where the allowed types are told instead (DSP0266, section 9.6.3).
+    /// The resource that lists the allowed types instead (DSP0266, section 9.6.3).
     #[serde(rename = "@Redfish.ActionInfo", deserialize_with = "lenient")]
     pub info: Option<String>,
 }
@@ -233,7 +233,7 @@ pub fn has_message_id(body: &[u8], part: &str) -> bool {
     ids.chain(error.get("code").and_then(Value::as_str)).any(|id| id.contains(part))
 }
 
-/// The same as the BMC wrote it.
+/// The text of a Redfish error as the BMC wrote it.
 pub(crate) fn error_text(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let error = value.get("error")?;
@@ -248,7 +248,7 @@ pub fn parse_mac(text: &str) -> Option<Mac> {
     text.parse().ok().filter(|mac| *mac != Mac([0; 6]))
 }
 
-/// For fuzzing: reads `body` as each resource.
+/// Reads `body` as each resource: an entry for fuzzing.
 pub fn check(body: &[u8]) {
     use crate::decide::{BmcBootMode, BootWish, NextBootSource, PowerAction, plan_boot, plan_power};
     let root: Option<ServiceRoot> = serde_json::from_slice(body).ok();

@@ -17,7 +17,7 @@ pub enum PowerSet {
     /// Accepted, and nothing that a BMC says tells that it was done: a restart, or a shutdown, which takes the
     /// operating system as long as it likes.
     Untold,
-    /// Accepted, but the BMC says something else: which request, what it answered, how long ago.
+    /// The BMC accepted the request, but reports another state: which request, what it answered, how long ago.
     Unverified {
         seen: String,
     },
@@ -38,7 +38,7 @@ pub enum OverrideReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootSet {
     Confirmed,
-    /// Accepted, but the system says something else: it may take it at the next start, or have dropped it.
+    /// The BMC accepted the request, but the system reports another state: it may take it at the next start, or have dropped it.
     Unverified {
         seen: String,
     },

@@ -17,7 +17,7 @@ pub struct BmcQuirks {
     pub clears_with_pxe: bool,
     /// A virtual CD is booted as `UsbCd`; `Cd` is a drive in the machine.
     pub virtual_cd_is_usb_cd: bool,
-    /// `Cd` may be a drive in the machine: what boots is told only by the boot.
+    /// `Cd` may be a drive in the machine: only the boot shows which one boots.
     pub cd_may_be_physical: bool,
     /// `HttpBootUri` is shown and not acted on, or absent: the URL has to come by DHCP.
     pub ignores_http_boot_uri: bool,
@@ -65,7 +65,7 @@ impl<'a> QuirkSubject<'a> {
 struct QuirkRow {
     /// The beginning of the service's `Vendor` or the system's `Manufacturer`.
     vendor: &'static str,
-    /// In the service's `Product` or the system's `Model`.
+    /// A part of the service's `Product` or the system's `Model`.
     model: &'static str,
     /// Beginnings of the manager's firmware version.
     firmware: &'static [&'static str],
@@ -73,7 +73,7 @@ struct QuirkRow {
     /// What was seen, in words.
     #[cfg_attr(not(test), allow(dead_code, reason = "for readers, and the test that wants one in each row"))]
     seen: &'static str,
-    /// Where it was reported.
+    /// The report of it.
     #[cfg_attr(not(test), allow(dead_code, reason = "for readers, and the test that wants one in each row"))]
     source: &'static str,
 }

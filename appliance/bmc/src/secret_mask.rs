@@ -1,5 +1,5 @@
-//! The login that a BMC was given, kept out of what is told of its answers: some show the request that they
-//! refuse, headers and values included, and what a BMC says is read by more people than its password.
+//! Keeps the login of a BMC out of the texts that quote its answers. Some BMCs show the request that they refuse,
+//! headers and values included, and more people read these texts than may know the password.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -9,7 +9,7 @@ use crate::BmcCredentials;
 const BYTES_MIN: usize = 4;
 const INSTEAD: &str = "(hidden)";
 
-/// Texts that are not told.
+/// Texts that are left out.
 #[derive(Clone, Default)]
 pub(crate) struct SecretMask(Vec<String>);
 

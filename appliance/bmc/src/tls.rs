@@ -19,8 +19,8 @@ use crate::error::{Error, plain_text};
 pub struct Tls {
     /// The CAs that may have signed the BMC's certificate.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// `bmc.disableCertificateVerification`: any certificate is taken. Whoever can put himself between appliance
-    /// and BMC then reads the password.
+    /// `bmc.disableCertificateVerification`: any certificate is taken. A machine between appliance and BMC can then
+    /// read the password.
     pub is_verification_disabled: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn refusal(error: &rustls::Error, dialer: &Dialer, origin: &Url
     }
 }
 
-/// The same where the BMC ended the connection without a word. `None`: its TLS is not what is wrong.
+/// Explains a connection that the BMC ended without an alert. `None` means that its TLS is not the reason.
 pub(crate) async fn broken_off(dialer: &Dialer, origin: &Url) -> Option<Error> {
     legacy_tls::offer(dialer, origin).await.map(|offer| Error::TlsTooOld { offer })
 }
@@ -101,7 +101,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// For fuzzing: reads `bytes` as a certificate, and as the beginning of a server's answer.
+/// Reads `bytes` as a certificate, and as the beginning of a server's answer: an entry for fuzzing.
 pub(crate) fn check(bytes: &[u8]) {
     if let Ok(key) = key::of_certificate(bytes) {
         let schemes = [SignatureScheme::RSA_PSS_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
@@ -110,13 +110,12 @@ pub(crate) fn check(bytes: &[u8]) {
     legacy_tls::check(bytes);
 }
 
-/// The peer signed the handshake with the key in its certificate.
+/// Checks that the peer signed the handshake with the key in its certificate.
 fn held(
     message: &[u8],
     cert: &CertificateDer<'_>,
     dss: &DigitallySignedStruct,
 ) -> Result<HandshakeSignatureValid, rustls::Error> {
-    let key = key::of_certificate(cert).map_err(rustls::Error::General)?;
-    key.verify(dss.scheme, message, dss.signature()).map_err(rustls::Error::General)?;
+    key::of_certificate(cert)?.verify(dss.scheme, message, dss.signature())?;
     Ok(HandshakeSignatureValid::assertion())
 }

@@ -1,13 +1,14 @@
-//! The Redfish client against services that are odd: each oddity is data (see `fake::FakeQuirks`).
+//! The Redfish client against services that are odd: each oddity is data (see `firesteel_bmc_fakes::redfish::FakeQuirks`).
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use firesteel_bmc::bmc_queue::BmcQueue;
 use firesteel_bmc::{
     BmcCredentials, BmcTimeouts, BmcUrl, BootSet, Error, NextBootSource, OverrideReading, PowerAction, PowerSet,
-    PowerState, Redfish, RedfishClient, Tls, bmc_queue::BmcQueue,
+    PowerState, Redfish, RedfishClient, Tls,
 };
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_dial::{Dialer, Targets};

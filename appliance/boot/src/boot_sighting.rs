@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 pub const GOES_ON_IN: SignedDuration = SignedDuration::from_secs(90);
 /// Firmware that asks again after a longer silence has been switched on again.
 const BOOT_GAP: SignedDuration = SignedDuration::from_mins(10);
-/// Of a text that came with an event.
+/// The longest text of an event that is kept.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// What a machine did or got last.
@@ -183,7 +183,7 @@ pub struct Sighting {
     /// What its SMBIOS holds that is no text.
     pub odd: String,
     awaited: Option<StalledBoot>,
-    /// By the last script that it fetched.
+    /// Whether its last script was one for UEFI.
     is_uefi: bool,
     pub(crate) is_reported: bool,
 }

@@ -21,7 +21,7 @@ use firesteel_facts::Guid;
 
 /// GPT's header is one sector after the first.
 pub const GPT_HEADER_LBA: u64 = 1;
-/// Of the disk GUID in GPT's header (UEFI 2.10 section 5.3.2).
+/// The offset of the disk GUID in GPT's header (UEFI 2.10 section 5.3.2).
 pub const GPT_DISK_GUID_OFFSET: u16 = 56;
 /// A GUID is 16; more has no use yet and keeps the URL short.
 pub const BYTES_MAX: usize = 32;
@@ -57,13 +57,13 @@ impl DiskProbe {
         Ok(Self { lba, offset, bytes: bytes.to_vec() })
     }
 
-    /// For a GPT disk by its GUID, in the order of bytes on the disk (the first three fields little endian).
+    /// Makes the probe of a GPT disk from its GUID in the disk's order of bytes (the first three fields little endian).
     #[must_use]
     pub fn gpt_disk_guid(guid: &[u8; 16]) -> Self {
         Self { lba: GPT_HEADER_LBA, offset: GPT_DISK_GUID_OFFSET, bytes: guid.to_vec() }
     }
 
-    /// For a GPT disk by its GUID as people write it (`8A4B…-…`).
+    /// Makes the probe of a GPT disk from its GUID as people write it (`8A4B…-…`).
     pub fn gpt_disk_guid_text(text: &str) -> Result<Self, DiskProbeError> {
         let guid: Guid = text.parse().map_err(|_| DiskProbeError::Text)?;
         Ok(Self::gpt_disk_guid(&guid.0))

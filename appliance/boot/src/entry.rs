@@ -31,7 +31,7 @@ impl Endpoints {
 /// The boot table's value for one MAC address. The caller decides it; [`crate::render`] says it in iPXE's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootEntry {
-    /// A machine that nobody has claimed: the agent starts, inspects and writes nothing.
+    /// An unclaimed machine: the agent starts, inspects and writes nothing.
     Discovery,
     /// A host with work: the agent with the token of this attempt.
     Agent {
@@ -42,26 +42,26 @@ pub enum BootEntry {
     /// A provisioned host that netboots: on to its disk.
     LocalDisk {
         host: String,
-        /// How a BIOS host's disk is told from all others; `None` where the disk was not written
-        /// by us (an adopted host), so the firmware's own order must do.
+        /// How to find a BIOS host's disk among all others. `None` where the appliance did not write the disk (an
+        /// adopted host): the firmware's own order must do.
         probe: Option<DiskProbe>,
     },
     /// A host whose agent may still be at work: no token; the machine waits and asks again.
     Wait {
         host: String,
-        /// For the person at the console.
+        /// The text for the person at the console.
         why: String,
     },
     /// A host with work, asked for from an address that may not be its own: no token; the machine restarts and asks
     /// again.
     Mismatch {
         host: String,
-        /// For the person at the console.
+        /// The text for the person at the console.
         reason: String,
     },
     /// Nothing to boot; the firmware goes on to its next boot option.
     Exit {
-        /// For the person at the console.
+        /// The text for the person at the console.
         reason: String,
     },
 }

@@ -1,6 +1,6 @@
 //! The answer to a DHCP client's question "what do I boot": the first file.
 //!
-//! Three clients are told apart. iPXE (whoever loaded it) gets the script's URL and nothing else,
+//! There are three kinds of clients. iPXE, wherever it came from, gets the script's URL and nothing else,
 //! or it would load itself forever; one without HTTP could not fetch the script and gets our loader. UEFI HTTP Boot
 //! gets a URL and must see its own vendor class in the answer (UEFI 2.10 section 24.7.3.1). A PXE ROM gets a file
 //! name for TFTP. The vendor class says by which way a client fetches, the architecture for what the loader has to be

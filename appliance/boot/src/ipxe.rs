@@ -20,11 +20,11 @@ use crate::token::SealedToken;
 /// Rounds of fetching kernel and initramfs before the machine restarts: with the pause, about a
 /// minute, in which an appliance that is being restarted is back.
 pub const FETCH_ROUNDS_MAX: u32 = 10;
-/// Between two rounds; also covers a switch port that forwards late after the link came up.
+/// The pause between two rounds; it also covers a switch port that forwards late after the link came up.
 pub const FETCH_PAUSE_S: u32 = 5;
-/// Before a machine restarts, so that a person can read why.
+/// The pause before a machine restarts, so that a person can read why.
 pub const RESTART_PAUSE_S: u32 = 30;
-/// Before a machine asks again whose host's agent may still be at work.
+/// The pause before a machine asks again whose host's agent may still be at work.
 pub const WAIT_PAUSE_S: u32 = 10;
 /// iPXE reads the whole script into low memory; ours are far smaller.
 pub const SCRIPT_BYTES_MAX: usize = 16 * 1024;
@@ -34,7 +34,7 @@ pub const SCRIPT_BYTES_MAX: usize = 16 * 1024;
 pub struct ScriptContext<'a> {
     pub endpoints: &'a Endpoints,
     pub request: &'a ScriptRequest,
-    /// Needed by the entries that start the agent.
+    /// The token, which the entries need that start the agent.
     pub token: Option<&'a SealedToken>,
     pub arguments: &'a KernelArguments,
 }
@@ -161,7 +161,7 @@ fn local_disk(script: &mut Script, context: &ScriptContext<'_>, probe: Option<&D
     }
 }
 
-/// Of a host's name on the console.
+/// Shortens a host's name for the console.
 fn short(name: &str) -> String {
     name.chars().take(40).collect()
 }

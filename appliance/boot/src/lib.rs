@@ -1,4 +1,4 @@
-//! For this client at this stage, what next: the boot chain's texts, URLs and tokens.
+//! What a client at one stage of a boot gets next: the boot chain's texts, URLs and tokens.
 //!
 //! ```text
 //! DHCP request ──► first_stage ──► loader by TFTP or HTTP, or, to iPXE, the script's URL
@@ -8,9 +8,9 @@
 //! local disk on BIOS ─► RoutePath::DiskProbe ─► disk_probe: 512 bytes of 16-bit code, then sanboot
 //! ```
 //!
-//! Everything here decides and nothing performs: no socket, no clock, no file. Which entry a
-//! client gets is the caller's decision; this crate knows no resource kind. Values that come from
-//! hosts or users never reach a script unchecked (see [`text`]).
+//! Everything here decides and nothing performs: no socket, no clock, no file. The listeners of the appliance and
+//! `firesteel_control` call it. Which entry a client gets is the caller's decision; this crate knows no resource kind.
+//! Values that come from hosts or users never reach a script unchecked (see [`text`]).
 
 pub mod boot_sighting;
 pub mod boot_sightings;

@@ -10,16 +10,16 @@ use firesteel_facts::{Mac, arch::ipxe_starts_x86};
 
 /// Five parameters; a serial number may be long and every character of it percent-encoded.
 pub const QUERY_BYTES_MAX: usize = 4096;
-/// Of one decoded value. SMBIOS strings of real machines stay below 100.
+/// The longest decoded value. SMBIOS strings of real machines stay below 100.
 pub const VALUE_BYTES_MAX: usize = 128;
-/// Of a value that is no text, before it is escaped.
+/// The longest part of a value that is no text, before it is escaped.
 const SHOWN_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
-    /// `pcbios`
+    /// The platform `pcbios`.
     Bios,
-    /// `efi`
+    /// The platform `efi`.
     Efi,
 }
 
@@ -41,7 +41,7 @@ pub struct ScriptRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidParameter {
     pub name: &'static str,
-    /// In ASCII: `\xff\xff`.
+    /// The bytes in ASCII: `\xff\xff`.
     pub shown: String,
 }
 
@@ -119,7 +119,7 @@ impl ScriptRequest {
     }
 }
 
-/// For fuzzing: reads `data` as a query and, where it is one, checks the bounds of what came out.
+/// Reads `data` as a query and, where it is one, checks the bounds of what came out, for fuzzing.
 pub fn check(data: &[u8]) {
     let Ok(query) = std::str::from_utf8(data) else { return };
     if let Ok(request) = ScriptRequest::parse(query) {

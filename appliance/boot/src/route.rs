@@ -14,11 +14,11 @@ pub enum RoutePath {
     Script,
     /// `/loader/<file>`, for UEFI HTTP Boot.
     Loader { file: String },
-    /// `/boot/<token>/kernel`
+    /// `/boot/<token>/kernel`.
     Kernel { token: String },
     /// `/boot/<token>/initramfs`: seed and ramdisk.
     Initramfs { token: String },
-    /// `/disk-probe/<probe>/<drive>`
+    /// `/disk-probe/<probe>/<drive>`.
     DiskProbe { probe: DiskProbe, drive: u8 },
     /// `/boot/<mac>/no-disk`: a provisioned host on BIOS did not find its disk.
     NoDisk { mac: Mac },
@@ -80,7 +80,7 @@ impl fmt::Display for RoutePath {
 }
 
 impl fmt::Debug for RoutePath {
-    /// Without the token: requests are logged.
+    /// Leaves the token out: requests are logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kernel { .. } => f.write_str("/boot/…/kernel"),

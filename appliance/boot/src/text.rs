@@ -8,11 +8,11 @@
 
 use std::fmt;
 
-/// Of one kernel argument; the longest in use (`ip=`, `rd.*`) are far below.
+/// The longest kernel argument; those in use (`ip=`, `rd.*`) are far below.
 pub const ARGUMENT_BYTES_MAX: usize = 256;
-/// Of all arguments together: x86's kernel command line is 2048 bytes, and the loader adds some.
+/// The longest list of arguments: x86's kernel command line is 2048 bytes, and the loader adds some.
 pub const ARGUMENTS_BYTES_MAX: usize = 1536;
-/// Of one text on the console: a line of a terminal.
+/// The longest text on the console: a line of a terminal.
 pub const CONSOLE_TEXT_CHARS_MAX: usize = 72;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,14 +60,14 @@ impl KernelArguments {
         Ok(Self(checked))
     }
 
-    /// From one line, split at white space.
+    /// Reads arguments from one line, split at white space.
     pub fn parse(line: &str) -> Result<Self, KernelArgumentError> {
         Self::new(line.split_ascii_whitespace())
     }
 }
 
 impl fmt::Display for KernelArguments {
-    /// Separated by spaces.
+    /// Writes the arguments with spaces between them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(" "))
     }

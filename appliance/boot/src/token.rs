@@ -1,4 +1,4 @@
-//! Sealed tokens: the identity of one boot, carried by the client and kept by nobody.
+//! Sealed tokens: the identity of one boot. Only the client keeps it.
 //!
 //! A token is `version ‖ nonce ‖ AES-256-GCM(claims)` in base64url. Only the appliance's key opens it, so the server
 //! needs no session, and a client can neither read nor change what it carries. Time is the caller's: seconds of the age
@@ -29,18 +29,18 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::observation::{BootAsker, BootSeal};
 
-/// Of the sealing key.
+/// The length of the sealing key.
 pub const KEY_BYTES: usize = 32;
 /// A host's uid is 36 characters, a MAC 17; the rest is room for names.
 pub const SUBJECT_BYTES_MAX: usize = 128;
-/// Of a token whose deadline is kept elsewhere.
+/// The expiry of a token whose deadline is kept elsewhere.
 pub const NO_EXPIRY: u64 = u64::MAX;
 /// What a token of the longest subject takes; anything longer is refused before it is decoded.
 pub const TOKEN_CHARS_MAX: usize =
     (1 + NONCE_LEN + FIXED_BYTES + SEAL_BYTES_MAX + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
 
 const VERSION: u8 = 2;
-/// Without seals of boots.
+/// The version without seals of boots.
 const OLD_VERSION: u8 = 1;
 const FIXED_BYTES: usize = 1 + 8 + 8 + 1;
 const SEAL_BYTES_MAX: usize = 8 + 1 + 16 + 3 * 32;
@@ -84,7 +84,7 @@ pub struct BootTokenClaims {
     pub subject: String,
     /// The number of this boot of it.
     pub attempt: u64,
-    /// At this age of the store.
+    /// The age of the store at which the token expires.
     pub expires_s: u64,
     /// What belongs to the boot, where it is one.
     pub boot: Option<BootSeal>,
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    /// An installed OS of before the upgrade has one.
+    /// An OS that was installed before the upgrade has one.
     #[test]
     fn a_token_of_version_1_is_opened() {
         let mut body = vec![Purpose::Instance.code()];

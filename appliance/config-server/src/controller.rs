@@ -1,49 +1,28 @@
 //! The handle that the listeners call, and the loops behind it.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use firesteel_boot::{Endpoints, Sealer};
 use firesteel_handoff::ConfigOrigins;
-use firesteel_kube::{Core, ObjectChange, Objects, Status};
+use firesteel_kube::{ObjectChange, Objects, Status};
 use firesteel_plan::instance::TokenAge;
 use firesteel_resources::{MachineConfig, MachineConfigPool, Secret};
 use firesteel_runtime::{
-    ConfigsNotReady, ControllerError, Events, HostEvent, HostEvents, HostInbox, HostKey, HostQueue, HostTable,
-    InstanceKey, Journals, Loop, Pending, Runtime, ServedConfigs, StoreClock, Tasks, Trust,
+    ControllerError, Handles, HostEvent, HostInbox, HostTable, InstanceKey, Loop, Tasks, follow, lock, opaque_debug,
 };
-use firesteel_wire::hand_off::KernelArgumentEdit;
-use jiff::Timestamp;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-    registry::Registry,
-};
+use prometheus_client::metrics::{counter::Counter, family::Family};
+use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
 
-use crate::{
-    pools::{PoolMember, Pools},
-    refusal::Refusals,
-    settings::ConfigSettings,
-};
+use crate::pools::{PoolMember, Pools};
+use crate::{refusal::Refusals, settings::ConfigSettings};
 
 /// The group of pools and what they are rendered from.
 const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
 
 /// What the process gives to its config server.
 pub struct ConfigServerConfig {
-    pub core: Core,
-    pub runtime: Arc<dyn Runtime>,
-    pub clock: StoreClock,
-    /// The CA that hosts trust.
-    pub trust: Trust,
-    pub events: Events,
-    pub journals: Journals,
-    /// The hosts that there are.
-    pub hosts: HostEvents,
-    /// Looks at a host that fetched its config.
-    pub queue: Arc<HostQueue<HostKey>>,
+    /// What it shares with the other controllers.
+    pub handles: Handles,
     /// Opens the tokens of hosts.
     pub sealer: Arc<Sealer>,
     pub instance_key: InstanceKey,
@@ -51,19 +30,15 @@ pub struct ConfigServerConfig {
     pub settings: ConfigSettings,
 }
 
-impl fmt::Debug for ConfigServerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigServerConfig").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+opaque_debug!(ConfigServerConfig, ConfigController);
 
 /// Serves configs. Clones share it.
 #[derive(Clone)]
 pub struct ConfigController {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ConfigServerParts>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ConfigServerParts {
     config: ConfigServerConfig,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) pool_objects: Objects<MachineConfigPool>,
@@ -72,7 +47,7 @@ pub(crate) struct Inner {
     pub(crate) origins: Arc<ConfigOrigins>,
     hosts: Mutex<HostTable<ServedHost>>,
     inbox: HostInbox,
-    /// How often who is no host of ours was refused a config.
+    /// How often clients that are no hosts of ours were refused a config.
     strangers: Mutex<Refusals>,
     asked: Family<ConfigRequestLabels, Counter>,
     tasks: Tasks,
@@ -81,7 +56,7 @@ pub(crate) struct Inner {
 /// What is kept of a host.
 #[derive(Debug, Default)]
 pub(crate) struct ServedHost {
-    /// As its pool sees it; absent until the first step.
+    /// The host as its pool sees it; absent until the first step.
     pub(crate) member: Option<PoolMember>,
     /// How often its config was refused.
     pub(crate) refusals: Refusals,
@@ -92,22 +67,16 @@ struct ConfigRequestLabels {
     outcome: &'static str,
 }
 
-impl fmt::Debug for ConfigController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigController").field("config", &self.inner.config).finish_non_exhaustive()
-    }
-}
-
 impl ConfigController {
     /// # Errors
     /// When the registry lacks a kind that is needed, or the settings are wrong.
     pub fn new(config: ConfigServerConfig) -> Result<Self, Status> {
-        let core = &config.core;
+        let core = &config.handles.core;
         let origins = config.settings.origins(&config.endpoints);
         let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
-        let inbox = config.hosts.subscribe();
+        let inbox = config.handles.hosts.subscribe();
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ConfigServerParts {
                 secrets: Objects::new(core, "", "Secret")?,
                 pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
                 config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
@@ -133,21 +102,16 @@ impl ConfigController {
             Box::pin(self.clone().follow_secrets()),
             Box::pin(self.clone().follow_pools()),
         ];
-        self.inner.tasks.run(&*self.config().runtime, loops).await
+        self.inner.tasks.run(&*self.handles().runtime, loops).await
     }
 
-    /// Where configs are found, for who hands a host its stub.
+    /// Returns where configs are found, for control, which hands a host its stub.
     #[must_use]
     pub fn origins(&self) -> Arc<ConfigOrigins> {
         Arc::clone(&self.inner.origins)
     }
 
-    /// Counts a request that was refused before anything looked for a config; `outcome` is a word of ours.
-    pub fn config_refused(&self, outcome: &'static str) {
-        self.count(outcome);
-    }
-
-    /// Names what is counted of requests.
+    /// Registers what is counted of requests.
     pub fn register_metrics(&self, to: &mut Registry) {
         let configs = "Configs that hosts asked for, by what they got: served, head, or why they were refused";
         to.register("firesteel_config_requests", configs, self.inner.asked.clone());
@@ -157,32 +121,22 @@ impl ConfigController {
         &self.inner.config
     }
 
-    /// A config was asked for; the outcomes are words of ours.
-    pub(crate) fn count(&self, outcome: &'static str) {
+    /// Counts a request for a config; `outcome` is a word of ours.
+    pub fn count(&self, outcome: &'static str) {
         self.inner.asked.get_or_create(&ConfigRequestLabels { outcome }).inc();
     }
 
-    pub(crate) fn events(&self) -> &Events {
-        &self.config().events
-    }
-
-    /// The wall clock.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.config().runtime.now()
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.config().handles
     }
 
     pub(crate) fn token_age(&self) -> TokenAge {
-        TokenAge { age_s: self.config().clock.age_s(), life: self.config().settings.token_life }
-    }
-
-    /// Waits until all hosts have been read after a start. `false`: they were not in time.
-    pub(crate) async fn knows_hosts(&self) -> bool {
-        self.config().hosts.knows_hosts(&*self.config().runtime).await
+        TokenAge { age_s: self.handles().clock.age_s(), life: self.config().settings.token_life }
     }
 
     /// The hosts as control knows them by now, for a few instructions: never across an await.
     pub(crate) fn hosts(&self) -> MutexGuard<'_, HostTable<ServedHost>> {
-        let mut hosts = self.inner.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.inner.hosts);
         for (key, event) in hosts.update() {
             match event {
                 HostEvent::Stepped(stepped) => {
@@ -212,7 +166,7 @@ impl ConfigController {
     }
 
     pub(crate) fn strangers(&self) -> MutexGuard<'_, Refusals> {
-        self.inner.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.strangers)
     }
 
     async fn follow_hosts(self) -> Result<(), ControllerError> {
@@ -224,33 +178,11 @@ impl ConfigController {
 
     /// User data in a Secret may lead to a pool.
     async fn follow_secrets(self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.secrets.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.urls),
-                ObjectChange::Deleted(secret) => self.inner.pools.on_secret_deleted(&secret),
-                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
-            }
-        }
-    }
-}
-
-impl ServedConfigs for ConfigController {
-    fn check<'a>(&'a self, key: &'a HostKey, names: &'a [String]) -> Pending<'a, Result<(), ConfigsNotReady>> {
-        Box::pin(async move {
-            if !self.inner.pools.are_read(&*self.config().runtime).await {
-                return Err(ConfigsNotReady::PoolsNotRead);
-            }
-            let checked = self.check_rendered(key, names).await;
-            checked.map_err(|refusal| ConfigsNotReady::Refused(refusal.to_string()))
-        })
-    }
-
-    fn kernel_arguments<'a>(
-        &'a self,
-        namespace: &'a str,
-        names: &'a [String],
-    ) -> Pending<'a, Result<KernelArgumentEdit, Status>> {
-        Box::pin(self.kernel_arguments_of(namespace, names))
+        let take = |change: ObjectChange<Secret>| match change {
+            ObjectChange::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.urls),
+            ObjectChange::Deleted(secret) => self.inner.pools.on_secret_deleted(&secret),
+            ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
+        };
+        follow(&self.inner.secrets, take).await
     }
 }

@@ -21,7 +21,7 @@ impl ConfigController {
         });
         vec![
             NewFile { path: FILES[0].to_owned(), mode: 0o600, contents: instance.to_string().into_bytes() },
-            NewFile { path: FILES[1].to_owned(), mode: 0o644, contents: config.trust.pem().into_bytes() },
+            NewFile { path: FILES[1].to_owned(), mode: 0o644, contents: config.handles.trust.pem().into_bytes() },
         ]
     }
 }

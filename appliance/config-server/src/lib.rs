@@ -1,4 +1,5 @@
-//! The config server: pools are rendered, stubs lead hosts to them, and a host gets the config that its token opens.
+//! The config server: it renders pools, makes stubs that lead hosts to them, and gives a host the config that its token
+//! opens.
 //!
 //! ```text
 //! MachineConfigPool, MachineConfig ─► pools ─► what is served (in memory), status of the pools, stubs in Secrets
@@ -6,15 +7,16 @@
 //! hosts (from control, by value) ─► who they are by UID, and how far the machines of each pool are
 //! ```
 //!
-//! [`ConfigController`] is all of it. It needs no other controller: hosts come as [`firesteel_runtime::HostEvent`]s, and a
-//! host is looked at again by its key in the queue. What control asks of it when it composes a hand-over, it asks by
-//! [`firesteel_runtime::ServedConfigs`].
+//! [`ConfigController`] is all of it; the appliance starts it, and its listener calls it. It needs no other controller:
+//! hosts come as [`firesteel_runtime::HostEvent`]s, and it wakes a host by its key in the queue. When control composes
+//! a hand-over, it asks by [`firesteel_runtime::ServedConfigs`].
 
 mod controller;
 mod instance_files;
 mod pools;
 mod refusal;
 mod requests;
+mod served_configs;
 mod settings;
 
 pub use controller::{ConfigController, ConfigServerConfig};

@@ -4,8 +4,8 @@ use firesteel_boot::BootTokenError;
 use firesteel_ignition::render::ServeError;
 use jiff::{SignedDuration, Timestamp};
 
-/// Between two refusals that are told of one host; those between are counted.
-pub(crate) const TOLD_EVERY: SignedDuration = SignedDuration::from_secs(60);
+/// The least time between two refusals that are recorded of one host; those between are counted.
+pub(crate) const RECORDED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Texts are for people and go into a header: they hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum ConfigRefusal {
 }
 
 impl ConfigRefusal {
-    /// Of HTTP. Ignition asks again after 500 and above, and gives up after less.
+    /// Returns the status of HTTP. Ignition asks again after 500 and above, and gives up after less.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
@@ -55,7 +55,7 @@ impl ConfigRefusal {
         }
     }
 
-    /// For counting.
+    /// Returns the word under which it is counted.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -73,45 +73,23 @@ impl ConfigRefusal {
         }
     }
 
-    /// Whether it cannot be told of a host, for none is known.
+    /// Says whether it belongs to no host that is known.
     pub(crate) fn is_unattributed(&self) -> bool {
         self.word() == "bad-token" || *self == Self::NoToken
     }
 
-    /// Whether without any token the answer may be another one.
+    /// Says whether the answer may be another one without any token.
     pub(crate) fn is_of_token(&self) -> bool {
-        match self {
-            Self::BadToken(_) | Self::NoHost | Self::Expired | Self::Ended | Self::Replaced | Self::Other(_) => true,
-            Self::Accept
-            | Self::NoToken
-            | Self::Unknown
-            | Self::Unfit(_)
-            | Self::Serve(_)
-            | Self::Starting
-            | Self::Store(_) => false,
-        }
+        matches!(self, Self::BadToken(_) | Self::NoHost | Self::Expired | Self::Ended | Self::Replaced | Self::Other(_))
     }
 
-    /// Whether the host is told of it: what passes by itself is not worth a line.
+    /// Says whether it is recorded on the host: what passes by itself is not worth a line.
     pub(crate) fn is_recorded(&self) -> bool {
-        match self {
-            Self::Starting | Self::Store(_) => false,
-            Self::Accept
-            | Self::NoToken
-            | Self::BadToken(_)
-            | Self::NoHost
-            | Self::Expired
-            | Self::Ended
-            | Self::Replaced
-            | Self::Other(_)
-            | Self::Unknown
-            | Self::Unfit(_)
-            | Self::Serve(_) => true,
-        }
+        !matches!(self, Self::Starting | Self::Store(_))
     }
 }
 
-/// How often one host was refused, or who is none.
+/// How often one host was refused, or clients that are no hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
     told_at: Option<Timestamp>,
@@ -119,9 +97,9 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// One more; with how many untold ones before it, where it is told.
+    /// Counts one more. Where it is to be recorded, returns how many were only counted before it.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u64> {
-        if self.told_at.is_some_and(|at| now >= at && now.duration_since(at) < TOLD_EVERY) {
+        if self.told_at.is_some_and(|at| now >= at && now.duration_since(at) < RECORDED_EVERY) {
             self.untold += 1;
             return None;
         }

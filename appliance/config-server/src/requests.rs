@@ -3,40 +3,33 @@
 //! ```text
 //! request ─► Accept ─► token ─► host ─► still to be had? ─► its stub led there? ─► Secret of the namespace, or pool
 //!                                                                                         │
-//!            refusal: counted, and told of the host where one is known ◄──────────────────┤
+//!            refusal: counted, and recorded on the host where one is known ◄──────────────┤
 //!                                                on disk before it leaves (*fetched*) ◄───┘
 //! ```
 //!
 //! A name is that of a Secret of the type `firesteel.dev/config` in the host's namespace, or else of a pool. A host
-//! gets what the user data fetches that it was handed over, what those configs fetch in turn, and nothing else: a Secret
-//! that is changed or gone since neither ends the token of an installed host nor widens what it opens. A request without a
-//! token gets a pool's config where the operator has said so, as upstream's server answers everybody; there a token that
-//! opens nothing is no worse than none.
+//! gets what the user data fetches that it was handed over, what those configs fetch in turn, and nothing else: a
+//! Secret that is changed or gone since neither ends the token of an installed host nor widens what it opens. A request
+//! without a token gets a pool's config where the operator has said so, as upstream's server answers everybody; there a
+//! token that opens nothing is no worse than none.
 //!
-//! HEAD is answered as GET would be and changes nothing, nor is it told when it is refused. Repeats of a host are answered
-//! alike until its OS says that it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not
-//! end a host.
+//! HEAD is answered as GET would be; it changes nothing, and its refusal is not recorded. Repeats of a host are
+//! answered alike until its OS says that it runs: Ignition takes every answer below 500 for final, so a reply that was
+//! lost must not end a host.
 
 use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{BootTokenClaims, Purpose};
-use firesteel_handoff::wanted_arguments;
-use firesteel_ignition::{
-    self as ignition, SpecVersion, downgrade,
-    render::{self, Additions},
-    version_negotiation,
-};
+use firesteel_ignition::render::{self, Additions};
+use firesteel_ignition::{self as ignition, SpecVersion, downgrade, version_negotiation};
 use firesteel_kube::Status;
-use firesteel_plan::{
-    instance::{ConfigTokenState, note_rendered, record_of, standing},
-    journal,
-};
-use firesteel_resources::{
-    Secret,
-    secret::{CONFIG_KEY, CONFIG_TYPE},
-};
+use firesteel_plan::instance::{ConfigTokenState, note_rendered, record_of, standing};
+use firesteel_plan::journal;
+use firesteel_resources::Secret;
+use firesteel_resources::host_journal::HostJournalStatus;
+use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE};
 use firesteel_runtime::{HostKey, event, field};
-use firesteel_wire::hand_off::{KernelArgumentEdit, is_argument};
+use firesteel_wire::hand_off::is_argument;
 use serde_json::Value;
 
 use crate::{ConfigController, ConfigRefusal, pools::unrendered};
@@ -47,7 +40,7 @@ const MEDIA_TYPE: &str = "vnd.coreos.ignition+json";
 /// Configs that are looked through for what they fetch in turn.
 const CONFIGS_MAX: usize = 64;
 
-/// What somebody asks for.
+/// A request for a config.
 #[derive(Clone, Copy)]
 pub struct ConfigRequest<'a> {
     pub name: &'a str,
@@ -59,7 +52,7 @@ pub struct ConfigRequest<'a> {
     pub remote: IpAddr,
 }
 
-/// Without the token.
+/// Leaves the token out.
 impl std::fmt::Debug for ConfigRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ConfigRequest").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
@@ -73,7 +66,7 @@ struct ConfigClient {
 }
 
 /// What there is to serve by a name.
-enum ServedConfig {
+pub(crate) enum ServedConfig {
     Secret(Box<Secret>),
     Pool(Arc<render::Rendered>),
 }
@@ -89,10 +82,10 @@ impl ServedConfig {
 }
 
 impl ConfigController {
-    /// The config that somebody asks for.
+    /// Returns the config that is asked for.
     ///
     /// # Errors
-    /// Why there is none for him.
+    /// Why the client gets none.
     pub async fn host_config(&self, ask: ConfigRequest<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let answer = self.config_of(&ask).await;
         let word = match &answer {
@@ -135,10 +128,10 @@ impl ConfigController {
         self.config_despite(ask, version, asker.as_ref(), refusal).await
     }
 
-    /// Who is who, by his token.
+    /// Finds the host of a token.
     async fn asker_of(&self, token: &str) -> Result<ConfigClient, ConfigRefusal> {
         let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
-        if !self.knows_hosts().await {
+        if !self.handles().knows_hosts().await {
             return Err(ConfigRefusal::Starting);
         }
         let hosts = self.hosts();
@@ -148,7 +141,8 @@ impl ConfigController {
         Ok(ConfigClient { key, claims })
     }
 
-    /// What everybody gets, for one whose token opens nothing. His host's own Secret of this name is meant before a pool.
+    /// Returns what every client gets, for one whose token opens nothing. A Secret of this name beside its host comes
+    /// before a pool.
     async fn config_despite(
         &self,
         ask: &ConfigRequest<'_>,
@@ -169,7 +163,7 @@ impl ConfigController {
         answer
     }
 
-    /// As upstream serves: whoever reaches the port may read what is in a pool's config.
+    /// Serves a pool's config as upstream does: every client that reaches the port may read it.
     async fn config_for_anybody(
         &self,
         ask: &ConfigRequest<'_>,
@@ -220,7 +214,7 @@ impl ConfigController {
 
     /// The configs that the user data fetches which the asker's disk has.
     async fn handed_over(&self, asker: &ConfigClient) -> Result<Vec<String>, ConfigRefusal> {
-        let journal = self.config().journals.read(&asker.key).await.map_err(store)?;
+        let journal = self.handles().journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
         open(standing(&journal, asker.claims.attempt, self.token_age()))?;
         Ok(journal::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
@@ -273,46 +267,8 @@ impl ConfigController {
         })
     }
 
-    /// What configs of this appliance ask of the kernel's command line, as far as they are there. Clients before 3.3.0 are
-    /// not told of it (S1.30), so the agent sets it.
-    pub(crate) async fn kernel_arguments_of(
-        &self,
-        namespace: &str,
-        names: &[String],
-    ) -> Result<KernelArgumentEdit, Status> {
-        let mut all = KernelArgumentEdit::default();
-        for name in names {
-            let secret = self.config_secret(namespace, name).await?;
-            let wanted = match (&secret, self.inner.pools.rendered(name)) {
-                (Some(secret), _) => {
-                    let config = secret.get(CONFIG_KEY).and_then(|text| serde_json::from_slice(text).ok());
-                    wanted_arguments(&config.unwrap_or_default())
-                }
-                (None, Ok(rendered)) => wanted_arguments(&rendered.config),
-                // Who is written is told by [`Self::check_rendered`], who fetches it by its refusal.
-                (None, Err(_)) => continue,
-            };
-            all.append.extend(wanted.append);
-            all.delete.extend(wanted.delete);
-        }
-        Ok(all)
-    }
-
-    /// Whether every config that user data names can be known now: nobody can tell the kernel arguments of a pool that is
-    /// there and not rendered, and a host that is written has no other chance to get them. What does not exist may be
-    /// made before it is fetched.
-    pub(crate) async fn check_rendered(&self, key: &HostKey, names: &[String]) -> Result<(), ConfigRefusal> {
-        for name in names {
-            match self.find_config(key, name).await {
-                Ok(_) | Err(ConfigRefusal::Unknown) => {}
-                Err(refusal) => return Err(refusal),
-            }
-        }
-        Ok(())
-    }
-
     async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
-        if !self.inner.pools.are_read(&*self.config().runtime).await {
+        if !self.inner.pools.are_read(&*self.handles().runtime).await {
             return Err(ConfigRefusal::Starting);
         }
         match self.inner.pools.rendered(name) {
@@ -327,84 +283,79 @@ impl ConfigController {
     }
 
     /// The Secret with a config of this name; others are not for hosts.
-    async fn config_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Status> {
+    pub(crate) async fn config_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Status> {
         let secret = self.inner.secrets.get(namespace, name).await?;
         Ok(secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE))
     }
 
-    async fn find_config(&self, key: &HostKey, name: &str) -> Result<ServedConfig, ConfigRefusal> {
+    pub(crate) async fn find_config(&self, key: &HostKey, name: &str) -> Result<ServedConfig, ConfigRefusal> {
         match self.config_secret(&key.namespace, name).await.map_err(store)? {
             Some(secret) => Ok(ServedConfig::Secret(Box::new(secret))),
             None => self.pool_of(name).await.map(ServedConfig::Pool),
         }
     }
 
-    /// On disk before the config leaves.
+    /// Stores that the host has fetched its config, before the config leaves.
     async fn fetched(
         &self,
         ask: &ConfigRequest<'_>,
         asker: &ConfigClient,
         rendered: &str,
     ) -> Result<(), ConfigRefusal> {
-        let (now, age, attempt) = (self.now(), self.token_age(), asker.claims.attempt);
+        let (now, age, attempt) = (self.handles().now(), self.token_age(), asker.claims.attempt);
         let name = field(ask.name);
-        let standing = self
-            .config()
-            .journals
-            .change(&asker.key, |status| {
-                let standing = standing(status, attempt, age);
-                if standing == ConfigTokenState::Open {
-                    let record = record_of(status, attempt);
-                    let is_first = record.config_fetched_at.is_none();
-                    record.config_fetched_at.get_or_insert(now);
-                    record.config.clone_from(&name);
-                    if !rendered.is_empty() {
-                        note_rendered(record, rendered);
-                    }
-                    if is_first {
-                        let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };
-                        status.note(event(now, attempt, "config_fetched", format!("{what} by {}", ask.remote)));
-                    }
+        let note = |status: &mut HostJournalStatus| {
+            let standing = standing(status, attempt, age);
+            if standing == ConfigTokenState::Open {
+                let record = record_of(status, attempt);
+                let is_first = record.config_fetched_at.is_none();
+                record.config_fetched_at.get_or_insert(now);
+                record.config.clone_from(&name);
+                if !rendered.is_empty() {
+                    note_rendered(record, rendered);
                 }
-                standing
-            })
-            .await
-            .map_err(store)?;
-        self.config().queue.wake(&asker.key);
+                if is_first {
+                    let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };
+                    status.note(event(now, attempt, "config_fetched", format!("{what} by {}", ask.remote)));
+                }
+            }
+            standing
+        };
+        let standing = self.handles().journals.change(&asker.key, note).await.map_err(store)?;
+        self.handles().queue.wake(&asker.key);
         open(standing.ok_or(ConfigRefusal::NoHost)?)
     }
 
-    /// Told on the host: in its timeline and as an event, but not more often than each [`crate::refusal::TOLD_EVERY`].
+    /// Records a refusal on the host: in its timeline and as an event, not more often than each
+    /// [`crate::refusal::RECORDED_EVERY`].
     async fn refused(&self, asker: &ConfigClient, ask: &ConfigRequest<'_>, refusal: &ConfigRefusal) {
         if ask.head || !refusal.is_recorded() {
             return;
         }
-        let now = self.now();
+        let now = self.handles().now();
         let ConfigClient { key, claims } = asker;
         let told = self.hosts().get_mut(key).and_then(|host| host.refusals.next(now));
-        // So many came since the last one that was told.
+        // So many came since the last one that was recorded.
         let Some(before) = told else { return };
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
         let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, field(ask.name));
         tracing::warn!(host = %key, remote = %ask.remote, why = refusal.word(), "a config was refused");
         let noted = event(now, claims.attempt, "config_refused", text.clone());
-        if let Err(status) = self.config().journals.change(key, |status| status.note_again(noted.clone())).await {
-            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
-        }
-        self.events().record_event(key, &claims.subject, "ConfigRefused", true, text);
+        self.handles().journals.note_again(key, &noted).await;
+        self.handles().events.record_event(key, &claims.subject, "ConfigRefused", true, text);
     }
 
-    /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
+    /// Records a refusal that belongs to no host on the Provisioning object and in the log, as seldom.
     async fn refuse_unattributed(&self, ask: &ConfigRequest<'_>, refusal: &ConfigRefusal) {
         if ask.head {
             return;
         }
-        let told = self.strangers().next(self.now());
+        let told = self.strangers().next(self.handles().now());
         let Some(before) = told else { return };
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
         let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, field(ask.name));
-        self.events().record_network_event("ConfigRefused", true, text).await;
+        self.handles().events.record_network_event("ConfigRefused", true, text).await;
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
@@ -435,8 +386,8 @@ fn for_client(config: Vec<u8>, asked: Option<SpecVersion>, are_arguments_set: bo
     Ok(downgrade::convert(value, version).map_err(fault)?.to_string().into_bytes())
 }
 
-/// Takes out the kernel arguments that the agent has set in the boot loader; a client that knows none need not be told.
-/// Those that it could not set stay, and are refused by their name.
+/// Takes out the kernel arguments that the agent has set in the boot loader, for a client that knows none. Those that
+/// it could not set stay, and are refused by their name.
 fn take_set_arguments(config: &mut Value) {
     for list in ["/kernelArguments/shouldExist", "/kernelArguments/shouldNotExist"] {
         if let Some(Value::Array(arguments)) = config.pointer_mut(list) {

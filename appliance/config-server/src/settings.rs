@@ -1,4 +1,4 @@
-//! How the config server is set up: what the process is told at its start.
+//! How the config server is set up, by flags of the process.
 
 use std::net::Ipv4Addr;
 
@@ -11,20 +11,20 @@ use jiff::SignedDuration;
 /// shut down in between. What bounds its harm is that *running* ends it.
 pub const TOKEN_DAYS_DEFAULT: u16 = 30;
 
-/// Set by flags of the process.
+/// Is set by flags of the process.
 #[derive(Clone, Debug)]
 pub struct ConfigSettings {
     /// How managed stubs name this appliance; its address on the provisioning network where nothing is said.
     pub host: Option<String>,
-    /// Of the listener with TLS.
+    /// The port of the listener with TLS.
     pub port: u16,
-    /// Of the listener without; none is the rule.
+    /// The port of the listener without TLS; by default there is none.
     pub plain_port: Option<u16>,
     /// Hosts have DNS before their OS runs. Without it a stub names the address whatever name there is.
     pub hosts_have_dns: bool,
-    /// Whoever asks gets a pool's config.
+    /// Every client gets a pool's config, with or without a token.
     pub without_token: bool,
-    /// From the installation to the token's deadline, which `firesteel extend-token` can put off.
+    /// The time from the installation to the token's deadline, which `firesteel extend-token` can put off.
     pub token_life: SignedDuration,
 }
 

@@ -1,12 +1,9 @@
 //! The addresses at which agents spoke.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::{net::IpAddr, sync::Arc};
 
-/// From where the agents of hosts speak: one address of each host, which is named by its uid.
+/// The addresses from which the agents of hosts speak: one of each host, which is named by its uid.
 #[derive(Debug, Default)]
 pub(crate) struct AgentAddresses {
     pub(crate) of_host: HashMap<Arc<str>, (IpAddr, u64)>,

@@ -1,4 +1,4 @@
-//! Hello and report: what agents say, and what they are told.
+//! Hello and report: what agents say, and what they get as an answer.
 //!
 //! The first hello of an attempt binds its token to the agent's key, in the journal, before it is
 //! answered. From then on only that key is heard. A second one is held and has both stop ([`crate::claimants`]).
@@ -6,10 +6,8 @@
 use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{BootEntry, BootTokenClaims, Purpose, Sealer, UnseenBoot};
-use firesteel_plan::{
-    host::{KnownIdentity, identity::compare},
-    journal,
-};
+use firesteel_plan::host::{KnownIdentity, identity::compare};
+use firesteel_plan::journal;
 use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, RECEIPTS_MAX};
 use firesteel_runtime::{HostKey, event};
 use firesteel_wire::{
@@ -18,23 +16,22 @@ use firesteel_wire::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    binding::{HelloBinding, HelloFacts, bind},
-    boot_observations::BootObservations,
-    discovery::UnownedMachines,
-    hardware_store::HardwareStore,
-    map,
-    receipts::ReceiptKeeper,
-    refusals::{busy, refusal},
-    report_changes::{EVIDENCE_BYTES_MAX, ReportChanges, bytes_of, dropped, receipt_json},
-    shared::{Shared, unix_milliseconds},
-    step_speed::StepSpeed,
-    views::ReportOrder,
-};
+use crate::binding::{HelloBinding, HelloFacts, bind};
+use crate::boot_observations::BootObservations;
+use crate::discovery::UnownedMachines;
+use crate::hardware_store::HardwareStore;
+use crate::map;
+use crate::receipts::ReceiptKeeper;
+use crate::refusals::{busy, refusal};
+use crate::report_changes::{EVIDENCE_BYTES_MAX, ReportChanges, bytes_of, dropped, receipt_json};
+use crate::second_agents::HeardClaimant;
+use crate::shared::{Shared, unix_milliseconds};
+use crate::step_speed::StepSpeed;
+use crate::views::ReportOrder;
 
 /// Speaks with the agents of hosts.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentConversations {
+#[derive(Clone)]
+pub struct AgentConversations {
     pub(crate) shared: Arc<Shared>,
     pub(crate) machines: UnownedMachines,
     pub(crate) observations: BootObservations,
@@ -48,7 +45,7 @@ impl AgentConversations {
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub(crate) async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, RefusalReply> {
+    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, RefusalReply> {
         let claims = self.claims(&hello.token)?;
         self.started().await?;
         match claims.purpose {
@@ -62,7 +59,7 @@ impl AgentConversations {
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub(crate) async fn report(&self, report: AgentReport, remote: IpAddr) -> Result<ReportReply, RefusalReply> {
+    pub async fn report(&self, report: AgentReport, remote: IpAddr) -> Result<ReportReply, RefusalReply> {
         let claims = self.claims(&report.token)?;
         self.started().await?;
         match claims.purpose {
@@ -81,7 +78,7 @@ impl AgentConversations {
 
     fn claims(&self, token: &str) -> Result<BootTokenClaims, RefusalReply> {
         self.sealer
-            .open_boot(token, self.shared.age_s())
+            .open_boot(token, self.shared.clock.age_s())
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 
@@ -111,7 +108,7 @@ impl AgentConversations {
         let key = self.host_of(claims)?;
         let now = self.shared.now();
         // After a restart what is written counts.
-        if let Some(journal) = self.shared.handles.journals.read(&key).await.map_err(busy)? {
+        if let Some(journal) = self.shared.journals.read(&key).await.map_err(busy)? {
             self.observations.recall_boot(claims, &journal);
         }
         let facts = HelloFacts {
@@ -123,7 +120,6 @@ impl AgentConversations {
         };
         let binding = self
             .shared
-            .handles
             .journals
             .change(&key, |status| bind(status, claims.attempt, hello, &facts))
             .await
@@ -134,19 +130,20 @@ impl AgentConversations {
                 tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
                 self.begin_agent(&key, claims.attempt, hello);
                 self.boot_registered(&key, now);
-                self.shared.handles.queue.wake(&key);
+                self.shared.queue.wake(&key);
             }
             HelloBinding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
             HelloBinding::IdentityChanged { why } => {
                 self.shared.metrics.agent_refused();
                 self.warn_of_refusal(&key, claims.attempt, Some(remote), &why);
-                self.shared.handles.queue.wake(&key);
+                self.shared.queue.wake(&key);
                 // It waits: a reboot would only bring it back, and a person may say that it is the host.
                 return Err(refusal(RefusalReason::Held, &why));
             }
             HelloBinding::Known => self.begin_agent(&key, claims.attempt, hello),
             HelloBinding::Claimant { is_new } => {
-                return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, (now, None)));
+                let heard = HeardClaimant { at: now, cannot_stop: None };
+                return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, heard));
             }
             HelloBinding::Intruder => return Err(self.send_away(&key, claims.attempt)),
             HelloBinding::OldAttempt { current } => {
@@ -160,7 +157,7 @@ impl AgentConversations {
         Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict, hold })
     }
 
-    /// Nothing is bound, and the next boot of the host gets another number.
+    /// Refuses a boot that was not seen: nothing is bound, and the next boot of the host gets another number.
     fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> RefusalReply {
         self.shared.metrics.agent_refused();
         self.warn_of_refusal(key, attempt, Some(remote), &format!("could not take a hello: {why}"));
@@ -212,7 +209,7 @@ impl AgentConversations {
             (std::sync::Arc::clone(&agent.changed), agent.log_sequence, agent.stored.clone(), heard)
         };
         if heard == ReportOrder::News {
-            self.shared.handles.queue.wake(&key);
+            self.shared.queue.wake(&key);
         }
         let verdict = || self.verdict_of(&key, plan, self.shared.hold_of(&key).is_some());
         // A report that came late is answered at once, and so is each where it counts which machines still report.
@@ -239,7 +236,7 @@ impl AgentConversations {
         })
     }
 
-    /// Receipts and the leave are on disk before the agent is told that we have them.
+    /// Stores receipts and the leave before the agent hears that we have them.
     async fn keep_report(
         &self,
         key: &HostKey,
@@ -273,7 +270,7 @@ impl AgentConversations {
                 }
                 (status.clone(), excess)
             };
-            let changed = self.shared.handles.journals.change(key, apply).await.map_err(busy)?;
+            let changed = self.shared.journals.change(key, apply).await.map_err(busy)?;
             let excess;
             (journal, excess) = changed.ok_or_else(no_journal)?;
             self.receipts.forget_receipts(&key.namespace, &excess).await;
@@ -294,7 +291,7 @@ impl AgentConversations {
         Ok(())
     }
 
-    /// Only the key that the attempt's token is bound to is heard. After a restart of the appliance
+    /// Checks that a report comes by the key that the attempt's token is bound to. After a restart of the appliance
     /// the journal says which that is.
     async fn check_binding(
         &self,
@@ -303,7 +300,7 @@ impl AgentConversations {
         report: &AgentReport,
         remote: IpAddr,
     ) -> Result<HostJournalStatus, RefusalReply> {
-        let journal = self.shared.handles.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
+        let journal = self.shared.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
         let current = journal::attempt(&journal);
         if current != claims.attempt {
             return Err(self.late_report(key, claims, report, &journal, remote).await);
@@ -329,8 +326,8 @@ impl AgentConversations {
 
     /// The host's own and its kernel's lines go into the host's log and the appliance's, each once.
     fn log(&self, key: &HostKey, claims: &BootTokenClaims, report: &AgentReport) {
-        // Held while they are kept: whoever removes the host takes it from the views first, and then the
-        // lines, so that none stays for the next host of its name.
+        // Held while they are kept: a host that is removed leaves the views first, and then the lines, so that none
+        // stays for the next host of its name.
         let mut views = self.shared.views();
         let Some(known) = views.host_of(&claims.subject).map(|view| view.agent.log_sequence) else { return };
         let lines = || report.log.iter().take(limits::LOG_LINES_MAX).filter(|line| line.sequence > known);

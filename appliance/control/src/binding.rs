@@ -3,10 +3,8 @@
 use std::net::IpAddr;
 
 use firesteel_boot::{BootSeal, UnseenBoot};
-use firesteel_plan::{
-    host::identity::{IdentityChange, compare, is_comparable},
-    journal,
-};
+use firesteel_plan::host::identity::{IdentityChange, compare, is_comparable};
+use firesteel_plan::journal;
 use firesteel_resources::host_journal::{AgentBinding, Claimant, HostJournalStatus, RefusedIdentity};
 use firesteel_runtime::event;
 use firesteel_wire::{Hello, limits};
@@ -16,20 +14,18 @@ use crate::{boot_record, claimants, map};
 
 /// Outcome of comparing a hello with the journal.
 pub(crate) enum HelloBinding {
+    /// The agent is bound from now on.
     New,
+    /// The agent was bound before.
     Known,
     /// Another machine is bound, or was before. `is_new`: nothing was known of this one.
-    Claimant {
-        is_new: bool,
-    },
+    Claimant { is_new: bool },
     /// It is known not to be the host.
     Intruder,
-    OldAttempt {
-        current: u64,
-    },
-    IdentityChanged {
-        why: String,
-    },
+    /// The token is of an attempt that is over.
+    OldAttempt { current: u64 },
+    /// The machine is another one than the host is known as.
+    IdentityChanged { why: String },
     /// The boot that the token is of was not seen.
     Unseen(UnseenBoot),
 }
@@ -46,7 +42,7 @@ pub(crate) struct HelloFacts {
     pub(crate) now: Timestamp,
 }
 
-/// Between two writes of one machine that is refused: it shows that it is still there.
+/// The time between two writes of one machine that is refused: it shows that it is still there.
 const REFUSED_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Binds a token to the key of the first hello; pure.
@@ -67,8 +63,8 @@ pub(crate) fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, 
         if agent.key == key {
             return HelloBinding::Known;
         }
-        // What the host is known as may be the word of the bound agent itself. Where it was known before, another machine
-        // is no claimant; one that claimed it stays one, whatever it says now.
+        // What the host is known as may be the word of the bound agent itself. Where it was known before, another
+        // machine is no claimant; one that claimed it stays one, whatever it says now.
         if agent.identity_compared
             && !claimants::is_claimant(status, &key)
             && let Err(change) = is_known_machine(status, attempt, hello, facts)
@@ -190,10 +186,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_resources::hardware::{HardwareRecord, SystemRecord};
 
-    use super::{
-        examples::{facts, hello, journal, unseen},
-        *,
-    };
+    use super::examples::{facts, hello, journal, unseen};
+    use super::*;
 
     #[test]
     fn the_first_key_of_an_attempt_takes_its_token() {

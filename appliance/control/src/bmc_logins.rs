@@ -1,6 +1,6 @@
 //! Logins at BMCs: with which credentials, and when one may be tried without locking an account.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use firesteel_bmc::{BmcAddress, BmcCredentials, Tls};
 use firesteel_facts::shown_url;
@@ -9,11 +9,8 @@ use firesteel_plan::host::{BmcFault, BmcFaultKind, HostTimeouts};
 use firesteel_resources::{BareMetalHost, Secret};
 use firesteel_runtime::HostKey;
 
-use crate::{
-    logins::{BmcAccount, LoginPermission, PAUSE},
-    power::BmcDriver,
-    shared::Shared,
-};
+use crate::logins::{BmcAccount, LoginPermission, PAUSE};
+use crate::{power::BmcDriver, shared::Shared};
 
 /// Where a host's BMC is, and as whom it is asked.
 pub(crate) struct BmcLogin {
@@ -28,7 +25,7 @@ pub(crate) struct BmcLogin {
 /// The right to try a login, given back when this is dropped.
 pub(crate) struct LoginAttempt {
     shared: Arc<Shared>,
-    /// `None`: it was not counted.
+    /// The account for which it counts, if it does.
     account: Option<BmcAccount>,
 }
 
@@ -47,12 +44,6 @@ pub(crate) struct BmcLogins {
     pub(crate) secrets: Objects<Secret>,
     pub(crate) bmc: Arc<dyn BmcDriver>,
     pub(crate) bmc_tls: Arc<Tls>,
-}
-
-impl fmt::Debug for BmcLogins {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BmcLogins")
-    }
 }
 
 impl BmcLogins {
@@ -80,14 +71,14 @@ impl BmcLogins {
                     return Err(BmcFault { kind: BmcFaultKind::HeldBack { until }, message });
                 }
                 LoginPermission::Wait => {
-                    let runtime = &self.shared.handles.runtime;
+                    let runtime = &self.shared.runtime;
                     runtime.sleep_until(runtime.uptime() + PAUSE).await;
                 }
             }
         }
     }
 
-    /// Where a host's BMC is, and as whom it is asked.
+    /// Reads where a host's BMC is, and as whom it is asked.
     pub(crate) async fn login(&self, key: &HostKey, host: &BareMetalHost) -> Result<BmcLogin, BmcFault> {
         let unsupported = |text: &str| fault(BmcFaultKind::Unsupported, text);
         let bmc = host.spec.usable_bmc().ok_or_else(|| unsupported("the host names no BMC"))?;

@@ -1,72 +1,44 @@
-//! What a BMC told of its machine, into the host's journal.
+//! What a BMC says of its machine, as the host's journal keeps it.
 
-use firesteel_bmc::{
-    BmcBootMode, BmcInventory,
-    inventory::{BmcMemoryModule, Socket},
-};
+use firesteel_bmc::inventory::{BmcMemoryModule, FirmwareVersion, Socket};
+use firesteel_bmc::{BmcBootMode, BmcInventory};
 use firesteel_resources::host_journal::{BmcModule, BmcProcessor, BmcRecord, BmcVersion};
 use jiff::Timestamp;
 
+/// Makes a record of what a BMC said: texts that it left out are empty, the named values are copied.
+macro_rules! record {
+    ($record:ident of $from:ident, texts: $($text:ident),*; values: $($value:ident),*; $($rest:tt)*) => {
+        $record {
+            $($text: $from.$text.clone().unwrap_or_default(),)*
+            $($value: $from.$value.clone(),)*
+            $($rest)*
+        }
+    };
+}
+
 /// Records what a BMC said of its machine. All texts are plain and bounded already.
 pub(crate) fn record(seen: &BmcInventory, at: Timestamp) -> BmcRecord {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let secure_boot = seen.secure_boot.clone().unwrap_or_default();
-    BmcRecord {
+    let version = |version: &FirmwareVersion| record!(BmcVersion of version, texts: version; values: name;);
+    record!(BmcRecord of seen,
+        texts: vendor, product, redfish_version, manager_model, manager_firmware, manager_health, manufacturer, model,
+            serial, uuid, sku, asset_tag, bios_version, health;
+        values: memory_mib, processor_count, left_out;
         at,
-        vendor: text(&seen.vendor),
-        product: text(&seen.product),
-        redfish_version: text(&seen.redfish_version),
-        manager_model: text(&seen.manager_model),
-        manager_firmware: text(&seen.manager_firmware),
-        manager_health: text(&seen.manager_health),
-        manufacturer: text(&seen.manufacturer),
-        model: text(&seen.model),
-        serial: text(&seen.serial),
-        uuid: text(&seen.uuid),
-        sku: text(&seen.sku),
-        asset_tag: text(&seen.asset_tag),
-        bios_version: text(&seen.bios_version),
-        health: text(&seen.health),
         boot_mode: seen.boot_mode.map(BmcBootMode::as_str).unwrap_or_default().to_owned(),
         secure_boot: secure_boot.is_enabled,
         secure_boot_last: secure_boot.was_enabled,
-        secure_boot_mode: text(&secure_boot.mode),
-        memory_mib: seen.memory_mib,
-        processor_count: seen.processor_count,
+        secure_boot_mode: secure_boot.mode.unwrap_or_default(),
         modules: seen.modules.iter().map(module).collect(),
         processors: seen.processors.iter().map(processor).collect(),
-        firmware: seen
-            .firmware
-            .iter()
-            .map(|version| BmcVersion { name: version.name.clone(), version: text(&version.version) })
-            .collect(),
-        left_out: seen.left_out.clone(),
-    }
+        firmware: seen.firmware.iter().map(version).collect(),
+    )
 }
 
 fn module(seen: &BmcMemoryModule) -> BmcModule {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    BmcModule {
-        slot: seen.slot.clone(),
-        mib: seen.mib,
-        kind: text(&seen.kind),
-        mhz: seen.mhz,
-        manufacturer: text(&seen.manufacturer),
-        part: text(&seen.part),
-        serial: text(&seen.serial),
-        health: text(&seen.health),
-    }
+    record!(BmcModule of seen, texts: kind, manufacturer, part, serial, health; values: slot, mib, mhz;)
 }
 
 fn processor(seen: &Socket) -> BmcProcessor {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    BmcProcessor {
-        socket: seen.socket.clone(),
-        manufacturer: text(&seen.manufacturer),
-        model: text(&seen.model),
-        cores: seen.cores,
-        threads: seen.threads,
-        mhz: seen.mhz,
-        health: text(&seen.health),
-    }
+    record!(BmcProcessor of seen, texts: manufacturer, model, health; values: socket, cores, threads, mhz;)
 }

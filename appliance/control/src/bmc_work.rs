@@ -7,22 +7,14 @@ use std::{sync::Arc, time::Duration};
 use firesteel_bmc::{BmcBootMode, BmcInventory, BootVia, Error, PowerState};
 use firesteel_boot::{BootClient, Endpoints, first_stage};
 use firesteel_facts::{Arch, Mac};
-use firesteel_plan::{
-    host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, HostPower},
-    journal,
-};
+use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, HostPower};
+use firesteel_plan::journal;
 use firesteel_resources::{BareMetalHost, bare_metal_host};
 use firesteel_runtime::{HostKey, event, key_of, timeout};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    bmc_logins::{BmcLogin, BmcLogins, fault},
-    bmc_record::record,
-    console::readers::ConsoleReaders,
-    images,
-    power::BmcSession,
-    shared::Shared,
-};
+use crate::bmc_logins::{BmcLogin, BmcLogins, fault};
+use crate::{bmc_record::record, console::readers::ConsoleReaders, images, power::BmcSession, shared::Shared};
 use act::{Booting, act};
 
 /// One call with all its requests; the driver bounds each request by itself.
@@ -30,7 +22,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// An inventory by the BMC, at most; what did not fit is left out and said.
 const INVENTORY_WITHIN: Duration = Duration::from_secs(20);
-/// The same with the request that was under way at the end of it.
+/// The longest wait for an inventory, with the request that was under way at the end of it.
 const INVENTORY_TIMEOUT: Duration = Duration::from_secs(40);
 /// How often the inventory is read again: parts are changed by people, health by itself.
 const INVENTORY_EVERY: SignedDuration = SignedDuration::from_hours(6);
@@ -46,20 +38,20 @@ pub(crate) struct PowerCallFindings {
     note: Option<String>,
     /// The BMC had no place for a session.
     no_session_free: bool,
-    /// Of a boot from the network: the host was off, and was switched on for it.
+    /// The host was off, and was switched on for its boot from the network.
     was_off: bool,
-    /// Of a boot from the network: why there is no override for it.
+    /// Why there is no override for a boot from the network.
     no_override: Option<String>,
-    /// Of a boot from the network: why its override is not known to be set for one boot alone.
+    /// Why the override of a boot from the network is not known to be set for one boot alone.
     once_unset: Option<String>,
-    /// Of a look at an override: why the boot is not seen to have used it up.
+    /// Why the boot is not seen to have used up its override.
     once_unread: Option<String>,
-    /// Of an override that was to be taken back: why it is still there.
+    /// Why an override that was to be taken back is still there.
     override_left: Option<String>,
 }
 
 /// Carries out what the planner wants of BMCs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct BmcWork {
     pub(crate) shared: Arc<Shared>,
     pub(crate) logins: BmcLogins,
@@ -73,16 +65,16 @@ impl BmcWork {
         let key = key_of(host);
         {
             let mut views = self.shared.views();
-            // A step of a host that was made anew meanwhile may still ask for what its old self wanted.
+            // A step of a host that was deleted and made again meanwhile may still ask for what the old one wanted.
             let Some(view) = views.hosts.get_mut(&key).filter(|view| view.uid == host.metadata.uid) else { return };
             if !view.power.take_on(call.ticket) {
                 return;
             }
         }
         let (bmc, host) = (self.clone(), host.clone());
-        self.shared.spawn_outward(async move {
+        self.shared.tasks.spawn_outward(async move {
             let work = bmc.carry_out(&key, &host, call.action);
-            let result = match timeout(&*bmc.shared.handles.runtime, CALL_TIMEOUT, work).await {
+            let result = match timeout(&*bmc.shared.runtime, CALL_TIMEOUT, work).await {
                 Some(result) => result,
                 None => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
             };
@@ -100,7 +92,7 @@ impl BmcWork {
             }
             Err(fault) => tracing::warn!(host = %key, action = ?call.action, error = %fault.message, "BMC call failed"),
         }
-        // A host that was made anew meanwhile has tickets of its own.
+        // A host that was deleted and made again meanwhile has tickets of its own.
         let mut is_same = false;
         if let Some(view) = self.shared.views().hosts.get_mut(key).filter(|view| view.uid == uid) {
             is_same = true;
@@ -136,7 +128,7 @@ impl BmcWork {
         if let Some(text) = note {
             self.note_host(key, "bmc", &text).await;
         }
-        self.shared.handles.queue.wake(key);
+        self.shared.queue.wake(key);
     }
 
     async fn carry_out(
@@ -186,14 +178,14 @@ impl BmcWork {
 
     /// What the BMC tells of its machine. That it tells nothing is no fault: the agent inspects.
     async fn inventory(&self, key: &HostKey, client: &dyn BmcSession) -> Option<BmcInventory> {
-        match timeout(&*self.shared.handles.runtime, INVENTORY_TIMEOUT, client.inventory(INVENTORY_WITHIN)).await {
+        match timeout(&*self.shared.runtime, INVENTORY_TIMEOUT, client.inventory(INVENTORY_WITHIN)).await {
             Some(Ok(inventory)) => inventory,
             Some(Err(error)) => {
-                tracing::info!(host = %key, %error, "the BMC does not tell its inventory");
+                tracing::info!(host = %key, %error, "the BMC gives no inventory");
                 None
             }
             None => {
-                tracing::info!(host = %key, "the BMC takes too long to tell its inventory");
+                tracing::info!(host = %key, "the BMC takes too long to give its inventory");
                 None
             }
         }
@@ -215,22 +207,20 @@ impl BmcWork {
     /// Keeps the record; what cannot be stored is read again in some hours.
     pub(crate) async fn keep_bmc_record(&self, key: &HostKey, inventory: &BmcInventory, at: Timestamp) {
         let record = record(inventory, at);
-        let stored = self.shared.handles.journals.change(key, |status| status.bmc = Some(record.clone())).await;
+        let stored = self.shared.journals.change(key, |status| status.bmc = Some(record.clone())).await;
         if let Err(status) = stored {
-            tracing::warn!(host = %key, error = %status.message, "storing what the BMC told");
+            tracing::warn!(host = %key, error = %status.message, "could not store what the BMC said of its machine; it is asked again in some hours");
         }
     }
 
     /// Adds an event to a host's timeline; a failure is logged, since nothing depends on it.
     pub(crate) async fn note_host(&self, key: &HostKey, name: &str, detail: &str) {
-        let attempt = match self.shared.handles.journals.read(key).await {
+        let attempt = match self.shared.journals.read(key).await {
             Ok(Some(status)) => journal::attempt(&status),
             Ok(None) | Err(_) => 0,
         };
-        if let Err(status) =
-            self.shared.handles.journals.note(key, &event(self.shared.now(), attempt, name, detail)).await
-        {
-            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
+        if let Err(status) = self.shared.journals.note(key, &event(self.shared.now(), attempt, name, detail)).await {
+            tracing::warn!(host = %key, error = %status.message, "could not write the timeline; the log has the event");
         }
     }
 }
@@ -257,7 +247,7 @@ fn power_of(power: PowerState) -> HostPower {
     }
 }
 
-/// What went wrong with an order. A soft power-off that a BMC does not offer, or refuses, is told from one that it
+/// Says what went wrong with an order. A soft power-off that a BMC does not offer, or refuses, differs from one that it
 /// could not be asked for: only the first is a reason to cut the power.
 fn fault_of_order(action: BmcAction, error: &Error) -> BmcFault {
     let fault = fault_of(error);

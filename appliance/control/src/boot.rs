@@ -2,26 +2,25 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use firesteel_boot::ipxe::wrong_build;
 use firesteel_boot::{
     AskerMismatch, AskerRule, BootAsker, BootEntry, BootTokenClaims, Endpoints, KernelArguments, Platform, Purpose,
-    ScriptContext, ScriptRequest, SealedToken, Sealer, ServedBootFiles, ipxe::wrong_build, render,
+    ScriptContext, ScriptRequest, SealedToken, Sealer, ServedBootFiles, render,
 };
 use firesteel_facts::Mac;
 use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
 
-use crate::{
-    AccessDenial, NetworkEvent,
-    boot_observations::BootObservations,
-    boot_record::BootStage,
-    discovery::{DiscoveryBoot, UnownedMachines},
-    discovery_token::mac_of,
-    network_log::NetworkLog,
-    reconciler::HostReconciler,
-    second_boot::BootAgain,
-    shared::Shared,
-    views::{LiveHost, NetworkView},
-};
+use crate::boot_observations::BootObservations;
+use crate::boot_record::BootStage;
+use crate::discovery::{DiscoveryBoot, UnownedMachines};
+use crate::discovery_token::mac_of;
+use crate::network_log::NetworkLog;
+use crate::reconciler::HostReconciler;
+use crate::second_boot::BootAgain;
+use crate::shared::Shared;
+use crate::views::{LiveHost, NetworkView};
+use crate::{AccessDenial, NetworkEvent};
 
 /// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
 /// the longest erase of a large disk; what bounds its harm is that the first key takes it.
@@ -69,8 +68,8 @@ impl ScriptDecision {
 }
 
 /// Decides what a machine gets that boots from the network.
-#[derive(Clone, Debug)]
-pub(crate) struct BootDecisions {
+#[derive(Clone)]
+pub struct BootDecisions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) network: NetworkLog,
     pub(crate) observations: BootObservations,
@@ -87,7 +86,7 @@ pub(crate) struct BootDecisions {
 impl BootDecisions {
     /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
     /// stop without a word, so errors become a script that says them.
-    pub(crate) async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
+    pub async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
         let ScriptDecision { entry, token, kind } = self.decide_script(request, from).await;
         let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
         if kind == ScriptKind::Boots {
@@ -118,10 +117,8 @@ impl BootDecisions {
         if let Some(buildarch) = request.wrong_build() {
             // Before anything counts as a boot: this one cannot be one.
             self.network.note(mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
-            return ScriptDecision {
-                kind: ScriptKind::WrongBuild,
-                ..ScriptDecision::exit(&wrong_build(&shortened(buildarch)))
-            };
+            let exit = ScriptDecision::exit(&wrong_build(&shortened(buildarch)));
+            return ScriptDecision { kind: ScriptKind::WrongBuild, ..exit };
         }
         if !self.shared.knows_hosts().await {
             return ScriptDecision::exit("the appliance is starting: try again");
@@ -131,18 +128,13 @@ impl BootDecisions {
         let asked = self.asked(mac, from);
         let spent = match self.boot_again(mac, &asked).await {
             BootAgain::Mismatch(mismatch) => return self.mismatched(mac, mismatch),
-            BootAgain::Live { host, why } => {
-                self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
-                let entry = BootEntry::Wait { host, why };
-                return ScriptDecision { entry, token: None, kind: ScriptKind::Waits };
-            }
+            BootAgain::Live { host, why } => return self.waiting(mac, host, why),
             BootAgain::Spent(attempt) => Some(attempt),
             BootAgain::First => None,
         };
         let (entry, uid) = self.boot_entry(mac);
-        if let BootEntry::Wait { why, .. } = &entry {
-            self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
-            return ScriptDecision { entry, token: None, kind: ScriptKind::Waits };
+        if let BootEntry::Wait { host, why } = entry {
+            return self.waiting(mac, host, why);
         }
         let asker = match self.admit(mac, &entry, &asked) {
             Ok(asker) => asker,
@@ -151,8 +143,8 @@ impl BootDecisions {
         if let (BootEntry::Agent { host, attempt }, Some(spent)) = (&entry, spent)
             && *attempt == spent
         {
-            // Its agent would be taken for a second one. The host goes elsewhere now, so once it may go on nobody is
-            // to wait for this boot.
+            // Its agent would be taken for a second one. The host goes elsewhere now, and no step may wait for this
+            // boot.
             if let Some(view) = self.shared.views().host_of(&uid) {
                 view.rebooted_attempt = None;
             }
@@ -175,6 +167,12 @@ impl BootDecisions {
         }
     }
 
+    /// The machine asks again in a while.
+    fn waiting(&self, mac: Mac, host: String, why: String) -> ScriptDecision {
+        self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
+        ScriptDecision { entry: BootEntry::Wait { host, why }, token: None, kind: ScriptKind::Waits }
+    }
+
     /// A host that was to run the agent restarts; any other machine goes on to its next boot option.
     fn mismatched(&self, mac: Mac, mismatch: AskerMismatch) -> ScriptDecision {
         let reason = mismatch.to_string();
@@ -189,7 +187,7 @@ impl BootDecisions {
     fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
         let context = ScriptContext { endpoints: &self.endpoints, request, token, arguments: &self.kernel_arguments };
         render(entry, &context).unwrap_or_else(|error| {
-            tracing::error!(mac = %request.mac, %error, "rendering a boot script");
+            tracing::error!(mac = %request.mac, %error, "could not render a boot script; the machine gets one that says so");
             "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
         })
     }
@@ -200,7 +198,7 @@ impl BootDecisions {
         let is_new = |key: &HostKey| self.shared.views().hosts.get(key).is_some_and(|view| view.boot_entry.is_none());
         let Some(key) = key.filter(is_new) else { return };
         if let Err(status) = self.reconciler.step_now(&key).await {
-            tracing::warn!(host = %key, error = %status.message, "stepping a host that boots");
+            tracing::warn!(host = %key, error = %status.message, "could not step a host that boots; it gets the script of its last step");
         }
     }
 
@@ -234,7 +232,7 @@ impl BootDecisions {
             (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
             (_, None) => return Ok(None),
         };
-        let expires_s = self.shared.age_s().saturating_add(BOOT_TOKEN_S);
+        let expires_s = self.shared.clock.age_s().saturating_add(BOOT_TOKEN_S);
         let mut claims = BootTokenClaims { purpose, subject, attempt, expires_s, boot: None };
         claims.boot = asker.map(|asker| self.observations.seal_boot(&claims, asker));
         Ok(Some((self.sealer.seal(&claims)?, claims)))
@@ -244,10 +242,10 @@ impl BootDecisions {
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub(crate) async fn open_boot(&self, token: &str) -> Result<BootGrant, AccessDenial> {
+    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, AccessDenial> {
         let claims = self
             .sealer
-            .open_boot(token, self.shared.age_s())
+            .open_boot(token, self.shared.clock.age_s())
             .map_err(|error| AccessDenial::Token(format!("{error}: boot again from the network")))?;
         if !self.shared.knows_hosts().await {
             return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));

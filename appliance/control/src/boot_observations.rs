@@ -9,16 +9,13 @@ use firesteel_boot::{
 use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
 
-use crate::{
-    boot_record::{self, BootStage, StageNote},
-    discovery_token::mac_of,
-    network_log::NetworkLog,
-    shared::{Shared, unix_milliseconds},
-};
+use crate::boot_record::{self, BootStage, StageNote};
+use crate::shared::{Shared, unix_milliseconds};
+use crate::{discovery_token::mac_of, network_log::NetworkLog};
 
 /// Observes boots.
-#[derive(Clone, Debug)]
-pub(crate) struct BootObservations {
+#[derive(Clone)]
+pub struct BootObservations {
     pub(crate) shared: Arc<Shared>,
     pub(crate) network: NetworkLog,
     pub(crate) boot_files: ServedBootFiles,
@@ -35,7 +32,7 @@ impl BootObservations {
 
     /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
     /// is whole by it, for the first time.
-    pub(crate) fn boot_bytes_sent(&self, claims: &BootTokenClaims, file: BootFileName, range: Range<u64>) -> bool {
+    pub fn boot_bytes_sent(&self, claims: &BootTokenClaims, file: BootFileName, range: Range<u64>) -> bool {
         let Some(seal) = &claims.boot else { return false };
         let Some(files) = self.boot_files.of(seal) else { return false };
         let is_empty = range.is_empty();

@@ -3,11 +3,12 @@
 //! It is fed with the events of DHCP, TFTP and HTTP and with the agents' hellos, and read by the API and by the steps
 //! of hosts. Nothing of it is stored: after a restart of the appliance machines appear with their next request.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use firesteel_boot::{SightingStage, Sightings, StalledBoot, ipxe::wrong_build};
 use firesteel_facts::Mac;
 use firesteel_plan::host::NetbootInputs;
+use firesteel_runtime::lock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -18,7 +19,7 @@ use crate::{DhcpRequestSource, NetworkEvent};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnknownHost {
-    /// `52:54:00:12:34:56`
+    /// Such as `52:54:00:12:34:56`.
     pub mac: String,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
@@ -26,7 +27,7 @@ pub struct UnknownHost {
     pub stage: String,
     /// The loader or kernel that it fetched and that nothing came of, with likely causes; else empty.
     pub stalled: String,
-    /// The same in so few words that they fit a line of a table.
+    /// The stall in so few words that they fit a line of a table.
     pub hint: String,
     /// What its SMBIOS holds that is no text; mostly empty.
     pub smbios: String,
@@ -95,7 +96,7 @@ impl BootWatch {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Sightings> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 

@@ -13,10 +13,8 @@
 
 use std::net::IpAddr;
 
-use firesteel_plan::{
-    host::ClaimInputs,
-    journal::{self, is_intruder},
-};
+use firesteel_plan::host::ClaimInputs;
+use firesteel_plan::journal::{self, is_intruder};
 use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
 use firesteel_runtime::event;
 use firesteel_wire::Hello;

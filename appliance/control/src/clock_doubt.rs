@@ -8,7 +8,7 @@ use crate::shared::Shared;
 
 /// Follows the clock, for as long as control runs.
 pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), ControllerError> {
-    let clock = shared.handles.clock.clone();
+    let clock = shared.clock.clone();
     let mut doubt = None;
     loop {
         doubt = clock.changed(doubt).await;
@@ -19,6 +19,6 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), ControllerError> {
             Some(doubt) => ("ClockDoubtful", doubt.to_string()),
             None => ("ClockRight", "nothing speaks against the appliance's clock any more".to_owned()),
         };
-        shared.events().record_network_event(reason, doubt.is_some(), text).await;
+        shared.events.record_network_event(reason, doubt.is_some(), text).await;
     }
 }

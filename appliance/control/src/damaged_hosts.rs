@@ -4,10 +4,11 @@
 //! ```text
 //!   a step meets damage ─► the host's view says why ─► agents are held, its script gives nothing
 //!                       └► condition and event, where the host itself can be read
-//!   a BareMetalHost is damaged ─► nobody knows its MACs and its UID: who is unknown may be that host
+//!   a BareMetalHost is damaged ─► its MACs and its UID are unknown: an unknown machine may be that host
 //! ```
 //!
-//! Nothing here takes damage for a deletion: who seems to be gone, or to be nobody's, is told to come again.
+//! Nothing here takes damage for a deletion: a host that seems to be gone, or a machine without an owner, has to come
+//! again.
 
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::host::DAMAGED;
@@ -35,7 +36,7 @@ impl HostReconciler {
                 None => String::new(),
             }
         };
-        self.shared.events().record_event(key, &uid, EVENT, true, why.to_owned());
+        self.shared.events.record_event(key, &uid, EVENT, true, why.to_owned());
     }
 
     /// A stored BareMetalHost is there again as it should be, or is gone.
@@ -60,7 +61,7 @@ impl HostReconciler {
             view.damage = Some(text.clone());
             view.uid.clone()
         };
-        self.shared.events().record_event(key, &uid, EVENT, true, text.clone());
+        self.shared.events.record_event(key, &uid, EVENT, true, text.clone());
         let now = self.shared.now();
         let told = self.hosts.modify(&key.namespace, &key.name, ObjectPart::Status, |host| {
             let condition = Condition::new(DAMAGED, true, REASON, &text).observed(host.metadata.generation);
@@ -68,7 +69,7 @@ impl HostReconciler {
         });
         if let Err(status) = told.await {
             // The host itself may be what is damaged.
-            tracing::debug!(host = %key, error = %status.message, "telling a host that something of it is damaged");
+            tracing::debug!(host = %key, error = %status.message, "could not write the condition of a host of which something is damaged");
         }
     }
 
@@ -82,7 +83,7 @@ impl HostReconciler {
     /// Has all hosts looked at when damage is found, or is over: a host that has to freeze freezes before it is asked
     /// anything.
     pub(crate) async fn follow_damage(self) -> Result<(), ControllerError> {
-        let mut changes = self.shared.handles.core.store().damage_changes();
+        let mut changes = self.shared.core.store().damage_changes();
         // Its end is that of the store, which others tell.
         while changes.changed().await.is_ok() {
             self.shared.wake_hosts(|_| true);

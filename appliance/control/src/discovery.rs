@@ -1,5 +1,5 @@
-//! Machines that nobody owns: they get the agent, are inspected, and are shown until somebody adopts
-//! them. They are never written to: the only plan they ever get is `inspect`.
+//! Machines without an owner: they get the agent, are inspected, and are shown until they are adopted. They are never
+//! written to: the only plan they ever get is `inspect`.
 //!
 //! Each boot has a number, the time when it began, which its token carries together with the uid of the machine's
 //! object. A machine without one gets it with its agent's first hello: a boot script is given to any machine, and the
@@ -19,23 +19,20 @@ use firesteel_wire::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    DISCOVERED_MAX,
-    boot_observations::BootObservations,
-    discovery_token::{DiscoverySubject, named},
-    first_boots::FirstBoots,
-    map,
-    refusals::{busy, refusal},
-    shared::{Shared, unix_milliseconds},
-    unowned_machines::fitting,
-    unowned_objects::UnownedObjects,
-    views::{AgentView, ReportOrder},
-};
+use crate::boot_observations::BootObservations;
+use crate::discovery_token::{DiscoverySubject, named};
+use crate::first_boots::FirstBoots;
+use crate::refusals::{busy, refusal};
+use crate::shared::{Shared, unix_milliseconds};
+use crate::unowned_machines::fitting;
+use crate::unowned_objects::UnownedObjects;
+use crate::views::{AgentView, ReportOrder};
+use crate::{DISCOVERED_MAX, map};
 
 /// An agent that says hello again within this time is known well enough.
 const SEEN_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
-/// One boot of a machine that nobody owns.
+/// One boot of a machine without an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveryBoot {
     /// MAC and the uid of the object, if there is one: what the boot's token is for.
@@ -60,7 +57,7 @@ enum DiscoveryHello {
 }
 
 /// Speaks with machines that have no owner.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct UnownedMachines {
     pub(crate) shared: Arc<Shared>,
     pub(crate) unowned: UnownedObjects,
@@ -69,11 +66,11 @@ pub(crate) struct UnownedMachines {
 }
 
 impl UnownedMachines {
-    /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is written
-    /// before the agent's hello.
+    /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is
+    /// written before the agent's hello.
     pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, NotLookedFor> {
         let (uid, bound) = self.known_machine(request.mac).await.map_err(|status| {
-            tracing::warn!(mac = %request.mac, error = %status.message, "looking for a discovered machine");
+            tracing::warn!(mac = %request.mac, error = %status.message, "could not look for a discovered machine; it is to ask again");
             NotLookedFor
         })?;
         // Later boots have higher numbers, also where the clock was set back.
@@ -130,7 +127,7 @@ impl UnownedMachines {
         }
         self.unowned.lock_unowned().record_contact(mac, now);
         let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
-        // A machine that nobody owns is never written to.
+        // A machine without an owner is never written to.
         let (host, time_ms) = (mac.to_string(), unix_milliseconds(now));
         Ok(HelloReply { host, attempt: 0, time_ms, verdict, hold: None })
     }
@@ -196,7 +193,7 @@ impl UnownedMachines {
         }
     }
 
-    /// Takes the agent of a boot into the views, unless it is there; what it does next.
+    /// Takes the agent of a boot into the views, unless it is there, and returns what it does next.
     fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> AgentInstruction {
         let mut views = self.shared.views();
         make_room(&mut views.discovered, mac);
@@ -217,7 +214,7 @@ impl UnownedMachines {
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
         self.unowned.lock_unowned().record_contact(mac, self.shared.now());
-        let timeline = self.shared.handles.core.store().lineage().timeline();
+        let timeline = self.shared.core.store().lineage().timeline();
         let (before, is_adopted) = self
             .shared
             .views()
@@ -225,7 +222,7 @@ impl UnownedMachines {
             .get(&mac)
             .map_or((None, false), |machine| (machine.last_report.clone(), machine.abort.is_some()));
         let spoken = map::neighbours(&report.neighbours, 0);
-        // An adopted machine has no object any more that could keep them; its host inspects anew.
+        // An adopted machine has no object any more that could keep them; its host is inspected again.
         for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
                 let record = fitting(map::hardware_record(inventory, 0, receipt.plan, timeline, self.shared.now()));
@@ -269,7 +266,7 @@ impl UnownedMachines {
         })
     }
 
-    /// Only the key that the boot's token is bound to is heard. After a restart of the appliance the
+    /// Checks that a report comes by the key that the boot's token is bound to. After a restart of the appliance the
     /// machine's object says which that is.
     async fn check_discovery_binding(
         &self,
@@ -345,8 +342,8 @@ fn new_receipts<'a>(before: Option<&'a AgentReport>, report: &'a AgentReport) ->
     })
 }
 
-/// Anybody gets a token for any MAC: agents beyond the bound take the place of the one that was silent
-/// for longest.
+/// Every client gets a token for any MAC: agents beyond the bound take the place of the one that was silent for
+/// longest.
 fn make_room(discovered: &mut HashMap<Mac, AgentView>, mac: Mac) {
     if discovered.len() < DISCOVERED_MAX || discovered.contains_key(&mac) {
         return;

@@ -10,7 +10,7 @@ use crate::refusals::refusal;
 /// What a discovery token is for.
 pub(crate) struct DiscoverySubject {
     pub(crate) mac: Mac,
-    /// Of the machine's object; empty where it had none when the boot began.
+    /// The UID of the machine's object; empty where it had none when the boot began.
     pub(crate) uid: String,
 }
 

@@ -1,4 +1,4 @@
-//! Between the identity of a disk in the agent's protocol and that of the planner.
+//! Maps between the identity of a disk in the agent's protocol and that of the planner.
 
 use firesteel_plan::DiskIdentity;
 use firesteel_wire as wire;

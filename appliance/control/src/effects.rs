@@ -6,18 +6,16 @@ use firesteel_boot::TokenSealError;
 use firesteel_handoff::{AttemptFiles, HandOffReading, OsUserData, compose, file};
 use firesteel_ignition::{self as ignition, stub::authority};
 use firesteel_kube::{ObjectPart, Status};
-use firesteel_plan::{
-    DiskIdentity, HostEffect, HostMemory, InstallationMark,
-    disk::CleaningMethod,
-    host::{self, ErasePlan, IssuedPlan, PlanKind, WritePlan},
-};
-use firesteel_resources::{
-    BareMetalHost, bare_metal_host::FINALIZER, discovered_host::TombstoneStatus, host_journal::HostJournalStatus,
-};
+use firesteel_plan::host::{self, ErasePlan, IssuedPlan, PlanKind, WritePlan};
+use firesteel_plan::{DiskIdentity, HostEffect, HostMemory, InstallationMark, disk::CleaningMethod};
+use firesteel_resources::BareMetalHost;
+use firesteel_resources::bare_metal_host::FINALIZER;
+use firesteel_resources::discovered_host::TombstoneStatus;
+use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_runtime::{ConfigsNotReady, HostKey, key_of};
 use firesteel_wire as wire;
 
-use crate::reconciler::HostReconciler;
+use crate::{reconciler::HostReconciler, views::AgentView};
 
 /// Where a new OS says that its first boot failed.
 pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
@@ -59,50 +57,30 @@ impl HostReconciler {
         let key = key_of(host);
         match effect {
             HostEffect::AddFinalizer => {
-                self.edit(&key, |host| {
+                let add = |host: &mut BareMetalHost| {
                     if !host.metadata.finalizers.iter().any(|name| name == FINALIZER) {
                         host.metadata.finalizers.push(FINALIZER.to_owned());
                     }
-                })
-                .await?;
+                };
+                self.edit(&key, add).await?;
             }
             HostEffect::RemoveFinalizer => {
                 self.edit(&key, |host| host.metadata.finalizers.retain(|name| name != FINALIZER)).await?;
             }
             HostEffect::RemoveAnnotation { key: name } => {
-                self.edit(&key, |host| {
-                    host.metadata.annotations.remove(name);
-                })
-                .await?;
+                self.edit(&key, |host| drop(host.metadata.annotations.remove(name))).await?;
             }
             HostEffect::Bmc(call) => self.bmc.call_bmc(host, call.clone()),
             HostEffect::FetchImage { image } => self.images.fetch_image(host, image),
             HostEffect::IssuePlan { attempt, .. } => {
-                if let Some(view) = self.shared.views().hosts.get(&key)
-                    && view.agent.attempt == *attempt
-                {
-                    view.agent.changed.notify_waiters();
-                }
+                self.with_agent(&key, *attempt, |agent| agent.changed.notify_waiters());
             }
             HostEffect::AbortAgent { attempt, reason } => {
-                if let Some(view) = self.shared.views().hosts.get_mut(&key)
-                    && view.agent.attempt == *attempt
-                {
-                    view.agent.set_abort(reason);
-                }
+                self.with_agent(&key, *attempt, |agent| agent.set_abort(reason));
             }
-            HostEffect::RebootDiscoveryAgent { reason } => {
-                let mut views = self.shared.views();
-                let macs = views.hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
-                for mac in macs {
-                    // One that was told already was told which host it became.
-                    if let Some(machine) = views.discovered.get_mut(&mac).filter(|machine| machine.abort.is_none()) {
-                        machine.set_abort(reason);
-                    }
-                }
-            }
+            HostEffect::RebootDiscoveryAgent { reason } => self.reboot_discovery_agents(&key, reason),
             HostEffect::GradeReceipts(verdict) => {
-                self.receipts.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?
+                self.receipts.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?;
             }
             HostEffect::SupplyHardware { details } => self.hardware.supply_hardware(&key, details).await?,
             HostEffect::SaveHardware { .. } => self.hardware.save_hardware(&key, journal).await?,
@@ -119,6 +97,25 @@ impl HostReconciler {
             }
         }
         Ok(())
+    }
+
+    /// Does something to the agent of a host, if it is the one of this attempt.
+    pub(crate) fn with_agent(&self, key: &HostKey, attempt: u64, change: impl FnOnce(&mut AgentView)) {
+        let mut views = self.shared.views();
+        if let Some(view) = views.hosts.get_mut(key).filter(|view| view.agent.attempt == attempt) {
+            change(&mut view.agent);
+        }
+    }
+
+    fn reboot_discovery_agents(&self, key: &HostKey, reason: &str) {
+        let mut views = self.shared.views();
+        let macs = views.hosts.get(key).map(|view| view.macs.clone()).unwrap_or_default();
+        for mac in macs {
+            // An agent with a reason already was adopted, and the reason names its host.
+            if let Some(machine) = views.discovered.get_mut(&mac).filter(|machine| machine.abort.is_none()) {
+                machine.set_abort(reason);
+            }
+        }
     }
 
     async fn edit(&self, key: &HostKey, change: impl Fn(&mut BareMetalHost)) -> Result<(), Status> {
@@ -212,18 +209,18 @@ impl HostReconciler {
         Ok(compose(host, &given, &AttemptFiles { stub, token, marks, volume_id }))
     }
 
-    /// User data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a Secret that
-    /// is immutable; the host's copy stays as it is written, and would trust nobody who is left.
+    /// Returns user data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a
+    /// Secret that is immutable; the host's copy stays as it is written, and would trust only CAs that are gone.
     fn with_present_ca<'a>(&self, config: &'a [u8]) -> Cow<'a, [u8]> {
-        // A CA that cannot stand in a stub is told on the pools.
-        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.shared.handles.trust.authority()) else {
+        // The status of the pools shows a CA that cannot stand in a stub.
+        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.shared.trust.authority()) else {
             return Cow::Borrowed(config);
         };
         let (rotated, _) = authority::rotate(text, &self.reader.origins.endpoints, &authority);
         rotated.map_or(Cow::Borrowed(config), |text| Cow::Owned(text.into_bytes()))
     }
 
-    /// Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.
+    /// Says where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.
     fn report_files(&self, token: &str) -> [wire::HandOffFile; 2] {
         let report = format!(
             "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
@@ -231,11 +228,12 @@ impl HostReconciler {
         );
         [
             file("firesteel/report.conf", 0o600, report.as_bytes()),
-            file("firesteel/ca.crt", 0o644, self.shared.handles.trust.pem().as_bytes()),
+            file("firesteel/ca.crt", 0o644, self.shared.trust.pem().as_bytes()),
         ]
     }
 
-    /// For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
+    /// Marks the installation for people and other tools; the appliance itself goes by the disk's GUID, which says the
+    /// same.
     fn marker(&self, host: &BareMetalHost, attempt: u64, write: &WritePlan) -> String {
         let mark = InstallationMark::parse(&write.disk_guid);
         let marker = serde_json::json!({

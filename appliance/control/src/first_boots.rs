@@ -1,19 +1,18 @@
 //! First boots of machines that have no object yet: which numbers were given out and not taken. Pure.
 //!
-//! Such a boot's token names no object that could say which key has it, so it is good for one hello, and only as long as
-//! this process remembers that it gave it out. Whoever comes later, or after a restart, boots again.
+//! Such a boot's token names no object that could say which key has it, so it is good for one hello, and only as long
+//! as this process remembers that it gave it out. A hello that comes later, or after a restart, has to boot again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use firesteel_facts::Mac;
+use firesteel_runtime::lock;
 
 use crate::{DISCOVERED_MAX, observations::FETCHING_MAX};
 
-/// The newest number of each machine. Where there are too many, the oldest goes first of those that fetch nothing: to ask
-/// for a boot script costs nothing, and a machine that boots fetches its kernel next. Those that fetch have
+/// The newest number of each machine. Where there are too many, the oldest goes first of those that fetch nothing: to
+/// ask for a boot script costs nothing, and a machine that boots fetches its kernel next. Those that fetch have
 /// [`FETCHING_MAX`] places; beyond that the oldest of them goes.
 #[derive(Debug, Default)]
 pub(crate) struct FirstBoots {
@@ -24,7 +23,7 @@ impl FirstBoots {
     /// Gives out a number, `now` or a higher one; an earlier one of the machine is worth nothing from now on.
     /// `fetching` are the machines that have fetched some of their boot files.
     pub(crate) fn give(&self, mac: Mac, now: u64, fetching: impl FnOnce() -> BTreeSet<Mac>) -> u64 {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         let number = given.get(&mac).map_or(now, |last| now.max(last.saturating_add(1)));
         if given.len() >= DISCOVERED_MAX && !given.contains_key(&mac) {
             let fetching = fetching();
@@ -37,14 +36,14 @@ impl FirstBoots {
         number
     }
 
-    /// Whether this number is the newest of the machine, and nothing has taken it.
+    /// Says whether this number is the newest of the machine, and nothing has taken it.
     pub(crate) fn is_given(&self, mac: Mac, number: u64) -> bool {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&mac) == Some(&number)
+        lock(&self.given).get(&mac) == Some(&number)
     }
 
-    /// Takes a number, once; whether it was there to be taken.
+    /// Takes a number, once, and says whether it was there to be taken.
     pub(crate) fn take(&self, mac: Mac, number: u64) -> bool {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         let is_given = given.get(&mac) == Some(&number);
         if is_given {
             given.remove(&mac);
@@ -54,7 +53,7 @@ impl FirstBoots {
 
     /// Gives a number back that was taken for nothing, unless a newer one was given out.
     pub(crate) fn put_back(&self, mac: Mac, number: u64) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         given.entry(mac).or_insert(number);
     }
 }
@@ -90,7 +89,7 @@ mod tests {
         assert!(boots.take(mac(0), 0), "it fetches its files meanwhile");
     }
 
-    /// Machines that had fetched a byte once kept their places for ever, and two others that booted took each other's.
+    /// Machines that had fetched a byte once kept their places, and two others that booted took each other's.
     #[test]
     fn machines_that_fetch_have_half_of_the_places() {
         let boots = FirstBoots::default();

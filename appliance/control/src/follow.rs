@@ -4,8 +4,8 @@ use firesteel_facts::Mac;
 use std::collections::BTreeMap;
 
 use firesteel_kube::ObjectChange;
-use firesteel_resources::ObjectMeta;
-use firesteel_runtime::{ControllerError, HostKey, IndexVersion, key_of};
+use firesteel_resources::{ObjectMeta, Secret};
+use firesteel_runtime::{ControllerError, HostKey, IndexVersion, follow_index, follow_objects, key_of};
 
 use crate::{reconciler::HostReconciler, views::StoredHostIdentity};
 
@@ -27,7 +27,7 @@ impl HostReconciler {
                     let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
                     self.shared.views().learn_host(&key, Some(StoredHostIdentity::of(&host.metadata, &macs)));
                     self.unowned.forget_discovered(&macs);
-                    self.shared.handles.queue.wake(&key);
+                    self.shared.queue.wake(&key);
                 }
                 ObjectChange::Deleted(host) => {
                     let key = key_of(&host);
@@ -42,21 +42,21 @@ impl HostReconciler {
                     }
                     self.shared.views().consoles.end(&key);
                     self.shared.logs.forget(&key);
-                    if let Err(status) = self.shared.handles.journals.remove(&key, &host.metadata.uid).await {
-                        tracing::warn!(host = %key, error = %status.message, "removing the journal");
+                    if let Err(status) = self.shared.journals.remove(&key, &host.metadata.uid).await {
+                        tracing::warn!(host = %key, error = %status.message, "could not remove the journal of a host that is gone; a new host of its name replaces it");
                     }
                     let (receipts, namespace) = (self.receipts.clone(), key.namespace.clone());
-                    self.shared.spawn(async move { receipts.tidy_receipts(&namespace).await });
+                    self.shared.tasks.spawn(async move { receipts.tidy_receipts(&namespace).await });
                     // A step under way may still publish what it decided for it; the next one takes that back.
-                    self.shared.handles.queue.wake(&key);
+                    self.shared.queue.wake(&key);
                     self.shared.wake_hosts(|_| true);
                 }
                 ObjectChange::Synced => {
                     tracing::debug!("all hosts are known");
-                    // Once: a watch that began anew finds the hosts that were counted before.
+                    // Once: a watch that begins again finds the hosts that were counted before.
                     let hosts: Vec<HostKey> = known.keys().cloned().collect();
                     self.shared.views().slots.expect(hosts);
-                    self.shared.handles.hosts.note_hosts_read();
+                    self.shared.hosts.note_hosts_read();
                 }
                 ObjectChange::Undecodable { name, error } => {
                     self.host_is_unreadable(&HostKey { namespace: name.namespace, name: name.name }, &error);
@@ -67,36 +67,19 @@ impl HostReconciler {
 
     /// Looks at the hosts again when streams say another form of hand-over.
     pub(crate) async fn follow_index(self) -> Result<(), ControllerError> {
-        let mut changes = self.reader.index.changes();
-        let mut known = IndexVersion::default();
-        loop {
-            let now = *changes.borrow_and_update();
+        let changed = |known: IndexVersion, now: IndexVersion| {
             if now.forms != known.forms {
                 // One of them may have waited for the right form.
                 self.shared.wake_hosts(|_| true);
             }
-            known = now;
-            if changes.changed().await.is_err() {
-                // Its end is that of the streams, which others tell.
-                std::future::pending::<()>().await;
-            }
-        }
+        };
+        follow_index(&*self.reader.index, changed).await;
+        Ok(())
     }
 
     /// A changed Secret may be what a host of its namespace waits for.
     pub(crate) async fn follow_secrets(self) -> Result<(), ControllerError> {
-        let mut changes = self.secrets.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => self.secret_changed(&secret.metadata),
-                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
-            }
-        }
-    }
-
-    /// Has the hosts looked at again that may have read this Secret.
-    fn secret_changed(&self, secret: &ObjectMeta) {
-        let namespace = &secret.namespace;
-        self.shared.wake_hosts(|key| key.namespace == *namespace);
+        let changed = |secret: Secret| self.shared.wake_hosts(|key| key.namespace == secret.metadata.namespace);
+        follow_objects(&self.secrets, changed).await
     }
 }

@@ -6,13 +6,11 @@ use firesteel_kube::{ObjectChange, Objects, Status, UnstoredObjects};
 use firesteel_resources::{Halt, kinds::HALT as KIND};
 use firesteel_runtime::{ControllerError, regarding};
 
-use crate::{
-    halts::{held_halts, in_force, unreadable_halt},
-    shared::Shared,
-};
+use crate::halts::{held_halts, in_force, unreadable_halt};
+use crate::shared::Shared;
 
 /// Follows `Halt` objects.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HaltWatch {
     pub(crate) shared: Arc<Shared>,
     pub(crate) halts: Objects<Halt>,
@@ -20,7 +18,7 @@ pub(crate) struct HaltWatch {
 
 impl HaltWatch {
     pub(crate) async fn follow_halts(self) -> Result<(), ControllerError> {
-        let mut held = self.shared.handles.core.unstored();
+        let mut held = self.shared.core.unstored();
         let mut changes = self.halts.subscribe().await?;
         loop {
             let unstored = held.borrow_and_update().clone();
@@ -35,12 +33,12 @@ impl HaltWatch {
                 ObjectChange::Applied(halt) => {
                     let name = halt.metadata.name.clone();
                     let is_new = self.shared.views().halts.all().insert(name, in_force(&halt)).is_none();
-                    let is_late = self.shared.handles.hosts.are_halts_read();
+                    let is_late = self.shared.hosts.are_halts_read();
                     if is_new {
                         tracing::warn!(by = %halt.spec.by, reason = %halt.spec.reason, "the fleet is halted: no disk is changed");
                         self.shared.wake_hosts(|_| true);
                     }
-                    // One that was there at the start was told by the life before.
+                    // For one that was there at the start an event was written by an earlier process.
                     if is_new && is_late {
                         self.record_halt_event(&halt, "FleetHalted", true, in_force(&halt).to_string());
                     }
@@ -58,7 +56,7 @@ impl HaltWatch {
                 }
                 ObjectChange::Synced => {
                     self.shared.views().halts.read_all();
-                    self.shared.handles.hosts.note_halts_read();
+                    self.shared.hosts.note_halts_read();
                 }
                 ObjectChange::Undecodable { name, error } => {
                     tracing::error!(halt = %name.name, %error, "a stored halt cannot be read: it counts as one");
@@ -100,6 +98,6 @@ impl HaltWatch {
 
     fn record_halt_event(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
         let regarding = regarding("firesteel.dev/v1alpha1", "Halt", &halt.metadata);
-        self.shared.events().record_about(regarding, reason, is_warning, message);
+        self.shared.events.record_about(regarding, reason, is_warning, message);
     }
 }

@@ -17,11 +17,11 @@ const IN_MEMORY: &str = "; it could not be stored yet, and is held in memory";
 /// The halts that are in force.
 #[derive(Debug, Default)]
 pub(crate) struct Halts {
-    /// Absent until all were read once.
+    /// Is absent until all were read once.
     pub(crate) known: Option<BTreeMap<String, plan::FleetHalt>>,
-    /// Read, while not all were.
+    /// Holds what was read, while not all were.
     read: BTreeMap<String, plan::FleetHalt>,
-    /// In force, and in memory alone.
+    /// Halts that are in force, and in memory alone.
     pub(crate) held: BTreeMap<String, plan::FleetHalt>,
 }
 
@@ -87,7 +87,7 @@ mod tests {
         plan::FleetHalt { who: "ann".into(), why: "why".into(), since }
     }
 
-    /// After a start nothing is destroyed before it is known that nobody stopped the fleet.
+    /// After a start nothing is destroyed before it is known that the fleet is not halted.
     #[test]
     fn what_is_not_known_holds() {
         let mut halts = Halts::default();
@@ -100,7 +100,7 @@ mod tests {
         halts.all().remove("a");
         assert_eq!(halts.oldest(), Some(&halt(2)), "another one goes on");
         halts.all().remove("b");
-        // A watch that begins anew changes nothing.
+        // A watch that begins again changes nothing.
         halts.read_all();
         assert_eq!(halts.hold(), None);
     }

@@ -1,6 +1,6 @@
 //! What a host's OS is to be handed: read out of its Secrets here, and judged by [`firesteel_handoff`].
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use firesteel_handoff::{self as hand_off, ConfigOrigins, HandOffInputs, HandOffReading, HandOffUrls, Referenced};
 use firesteel_kube::{Objects, Status};
@@ -17,12 +17,6 @@ pub(crate) struct HandOffReader {
     pub(crate) index: Arc<dyn ImageIndex>,
     pub(crate) served: Arc<dyn ServedConfigs>,
     pub(crate) origins: Arc<ConfigOrigins>,
-}
-
-impl fmt::Debug for HandOffReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HandOffReader")
-    }
 }
 
 impl HandOffReader {
@@ -53,8 +47,8 @@ impl HandOffReader {
         Ok(self.index.declared(image))
     }
 
-    /// Tells of what may keep the OS from coming up, once for each change of what it is handed. `kept`: what the
-    /// journal says was told last; the step that follows puts [`LiveHost::warned`](crate::views::LiveHost) there.
+    /// Warns of what may keep the OS from coming up, once for each change of what it is handed. `kept`: the last
+    /// warning by the journal; the step that follows puts [`LiveHost::warned`](crate::views::LiveHost) there.
     pub(crate) fn warn_of(&self, host: &BareMetalHost, given: &HandOffInputs, kept: &str) {
         let key = key_of(host);
         let is_news = self
@@ -65,11 +59,11 @@ impl HandOffReader {
             .is_some_and(|view| hand_off::is_news(&mut view.warned, kept, given));
         for warning in given.warnings.iter().filter(|_| is_news) {
             tracing::warn!(host = %key, %warning, "what the OS is to be handed");
-            self.shared.events().record_event(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
+            self.shared.events.record_event(&key, &host.metadata.uid, "HandOffWarning", true, warning.clone());
         }
     }
 
-    /// `None`: nothing is referenced. Secrets of the host's own namespace alone are read.
+    /// Reads a Secret of the host's own namespace; `None` where nothing is referenced.
     async fn referenced(
         &self,
         host: &BareMetalHost,

@@ -1,9 +1,9 @@
 //! `HardwareData`: what an inspection found, and what an owner says.
 
 use firesteel_kube::{ObjectPart, Objects, Status};
-use firesteel_resources::{
-    HardwareData, HardwareDetails, hardware::HardwareRecord, hardware_data, host_journal::HostJournalStatus,
-};
+use firesteel_resources::hardware::HardwareRecord;
+use firesteel_resources::host_journal::HostJournalStatus;
+use firesteel_resources::{HardwareData, HardwareDetails, hardware_data};
 use firesteel_runtime::HostKey;
 
 /// Shows the hardware of hosts.
@@ -57,7 +57,8 @@ impl HardwareStore {
         self.hardware.modify(&key.namespace, &key.name, ObjectPart::Main, change).await.map(|_| ())
     }
 
-    /// `notes`: what the inspection that found it says beside upstream's fields; a description by the owner has none.
+    /// Stores a host's hardware. `notes`: what the inspection says beside upstream's fields; a description by the owner
+    /// has none.
     pub(crate) async fn store_hardware(
         &self,
         key: &HostKey,

@@ -1,48 +1,33 @@
 //! One step of one host: read, decide, store, publish, act. In this order, always.
 
 use firesteel_boot::{BootEntry, DiskProbe};
+use firesteel_facts::Mac;
 use firesteel_handoff::promised_by;
 use firesteel_kube::{ObjectPart, Status};
-use firesteel_plan::{
-    self as plan, HostMemory, HostStep,
-    host::{HostState, IssuedPlan},
-    instance::count_token,
-    journal,
-};
-use firesteel_resources::{
-    BareMetalHost, HostJournal,
-    bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
-    host_journal::{HostJournalStatus, JournalReason},
-};
+use firesteel_plan::host::{HostState, IssuedPlan};
+use firesteel_plan::{self as plan, HostEffect, HostMemory, HostStep, instance::count_token, journal};
+use firesteel_resources::bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS};
+use firesteel_resources::host_journal::{HostJournalStatus, JournalReason};
+use firesteel_resources::{BareMetalHost, HostJournal};
 use firesteel_runtime::{HostKey, SteppedHost, event, key_of};
 use firesteel_wire as wire;
 use jiff::Timestamp;
 
-use crate::{
-    effects::PlanError,
-    reconciler::HostReconciler,
-    standing::SurveyedHost,
-    views::{NetworkView, StoredHostIdentity},
-};
+use crate::views::{NetworkView, StoredHostIdentity};
+use crate::{effects::PlanError, reconciler::HostReconciler, standing::SurveyedHost};
 
 impl HostReconciler {
     /// Steps a host once.
     pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
         let known = self.shared.views().hosts.get(key).map(|view| view.uid.clone());
         let Some(host) = self.hosts.get(&key.namespace, &key.name).await? else {
-            self.free_slot(key);
-            self.shared.views().consoles.end(key);
-            if let Some(uid) = known {
-                self.shared.views().forget_host(key, &uid);
-                // One of them may have waited for its MAC.
-                self.shared.wake_hosts(|_| true);
-            }
+            self.forget_gone(key, known.as_deref());
             return Ok(());
         };
-        let (journal, made) = self.shared.handles.journals.open(key, &host).await?;
+        let (journal, made) = self.shared.journals.open(key, &host).await?;
         if made && !self.is_there(key, &host).await? {
             // Deleted since it was read, and its journal removed before this one was made.
-            return self.shared.handles.journals.remove(key, &host.metadata.uid).await;
+            return self.shared.journals.remove(key, &host.metadata.uid).await;
         }
         let Some(memory) = memory_of(key, &journal) else {
             // Nothing is done with it.
@@ -55,7 +40,7 @@ impl HostReconciler {
         let (inspected, claim) = (journal.status.hardware.as_ref(), journal.status.claim.as_ref());
         let known = plan::host::identity::known(memory.identity.as_ref(), inspected, claim);
         let twins = self.shared.views().learn_machine(key, &known.uuid);
-        twins.iter().for_each(|twin| self.shared.handles.queue.wake(twin));
+        twins.iter().for_each(|twin| self.shared.queue.wake(twin));
         let (network_data, network) = self.network_data(key, &host).await?;
         let mut seen = self.seen(host, memory, &journal.status, now, network_data).await?;
         seen.slot = self.shared.views().slots.offer(key, has_slot, deletes);
@@ -65,29 +50,40 @@ impl HostReconciler {
         self.shared.metrics.step(key, &seen, &step);
         let standing = plan::host::standing(&step.memory, &seen);
         let next = self.shared.views().slots.update_slot(key, standing, deletes);
-        next.iter().for_each(|key| self.shared.handles.queue.wake(key));
-        self.shared.events().announce(&seen.host.metadata, &step.events, now);
+        next.iter().for_each(|key| self.shared.queue.wake(key));
+        self.shared.events.announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::closed_gate(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
         let stepped =
             SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
         self.shared.views().offer_step(key, stepped);
         self.consoles.update_console(&seen, &step.memory, journal.status.instance.as_ref());
-        // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
-        let is_first = |effect: &&plan::host::HostEffect| matches!(effect, plan::host::HostEffect::AddFinalizer);
-        for effect in step.effects.iter().filter(is_first) {
+        // Without its finalizer a host goes as soon as it is deleted: the finalizer comes before the status shows it.
+        let is_first = |effect: &&HostEffect| matches!(effect, HostEffect::AddFinalizer);
+        let (first, then): (Vec<_>, Vec<_>) = step.effects.iter().partition(is_first);
+        for effect in first {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
         self.project(&seen, &step, now).await?;
-        for effect in step.effects.iter().filter(|effect| !is_first(effect)) {
+        for effect in then {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
         self.instances.answer_token_extension(&seen.host).await?;
         if let Some(delay) = step.wake {
             let delay = delay.max(jiff::SignedDuration::from_millis(10));
-            self.shared.handles.queue.wake_in(key, delay.unsigned_abs());
+            self.shared.queue.wake_in(key, delay.unsigned_abs());
         }
         Ok(())
+    }
+
+    fn forget_gone(&self, key: &HostKey, known: Option<&str>) {
+        self.free_slot(key);
+        self.shared.views().consoles.end(key);
+        if let Some(uid) = known {
+            self.shared.views().forget_host(key, uid);
+            // One of them may have waited for its MAC.
+            self.shared.wake_hosts(|_| true);
+        }
     }
 
     async fn is_there(&self, key: &HostKey, host: &BareMetalHost) -> Result<bool, Status> {
@@ -134,8 +130,8 @@ impl HostReconciler {
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
         let is_just_done = before.state == HostState::Provisioning && step.memory.state == HostState::Provisioned;
-        count_token(&mut journal.status, is_just_done, self.shared.age_s());
-        if journal.status == old { Ok(journal) } else { self.shared.handles.journals.store(&journal).await }
+        count_token(&mut journal.status, is_just_done, self.shared.clock.age_s());
+        if journal.status == old { Ok(journal) } else { self.shared.journals.store(&journal).await }
     }
 
     /// 2. What the host gets when it boots, and what its agent gets when it asks.
@@ -143,16 +139,12 @@ impl HostReconciler {
         let host = &seen.host;
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
-        let macs: Vec<firesteel_facts::Mac> =
-            host.spec.boot_mac().iter().chain(&memory.macs).filter_map(|mac| mac.parse().ok()).fold(
-                Vec::new(),
-                |mut macs, mac| {
-                    if !macs.contains(&mac) {
-                        macs.push(mac);
-                    }
-                    macs
-                },
-            );
+        let mut macs: Vec<Mac> = Vec::new();
+        for mac in host.spec.boot_mac().iter().chain(&memory.macs).filter_map(|mac| mac.parse().ok()) {
+            if !macs.contains(&mac) {
+                macs.push(mac);
+            }
+        }
         let wanted = {
             let mut views = self.shared.views();
             views.learn_host(&key, Some(StoredHostIdentity::of(&host.metadata, &macs)));
@@ -177,22 +169,12 @@ impl HostReconciler {
         match self.promised_plan(host, memory, &issued).await {
             // The agent has it already, as it was composed before a restart.
             Ok(None) => {}
-            Ok(Some(plan)) => {
-                if let Some(view) = self.shared.views().hosts.get_mut(&key)
-                    && view.agent.attempt == memory.attempt
-                {
-                    view.agent.set_plan(plan);
-                }
-            }
+            Ok(Some(plan)) => self.with_agent(&key, memory.attempt, |agent| agent.set_plan(plan)),
             Err(error) => {
-                tracing::error!(host = %key, %error, "making a plan for the agent");
+                tracing::error!(host = %key, %error, "could not make a plan for the agent; it is tried again in ten seconds");
                 let failed = event(self.shared.now(), memory.attempt, "plan_failed", error.to_string());
-                if let Err(status) =
-                    self.shared.handles.journals.change(&key, |status| status.note_again(failed.clone())).await
-                {
-                    tracing::warn!(host = %key, error = %status.message, "writing the timeline");
-                }
-                self.shared.handles.queue.wake_in(&key, std::time::Duration::from_secs(10));
+                self.shared.journals.note_again(&key, &failed).await;
+                self.shared.queue.wake_in(&key, std::time::Duration::from_secs(10));
             }
         }
     }
@@ -213,7 +195,7 @@ impl HostReconciler {
             }
             has_begun
         };
-        let has_begun = self.shared.handles.journals.change(&key_of(host), keep).await?;
+        let has_begun = self.shared.journals.change(&key_of(host), keep).await?;
         Ok((!has_begun.ok_or(PlanError::NoJournal)?).then_some(plan))
     }
 
@@ -224,10 +206,8 @@ impl HostReconciler {
             return Ok(());
         }
         let key = key_of(&seen.host);
-        let stored = self
-            .hosts
-            .modify(&key.namespace, &key.name, ObjectPart::Status, |host| host.status = Some(status.clone()))
-            .await?;
+        let write = |host: &mut BareMetalHost| host.status = Some(status.clone());
+        let stored = self.hosts.modify(&key.namespace, &key.name, ObjectPart::Status, write).await?;
         if stored.is_none() {
             tracing::debug!(host = %key, "the host went while its status was written");
         }

@@ -1,15 +1,13 @@
 //! Why the newest step of a host found that its disks may not be changed.
 
-use firesteel_plan::{
-    HostInputs, HostMemory,
-    host::{contest, gate, progress_outlook},
-};
+use firesteel_plan::host::{contest, gate, progress_outlook};
+use firesteel_plan::{HostInputs, HostMemory};
 
 use crate::views::LiveHost;
 
 impl LiveHost {
-    /// Shuts and opens what the agent may do, as a step that saw this left it. A claim that the step did not see yet holds
-    /// until one has.
+    /// Shuts and opens what the agent may do, as a step that saw this left it. A claim that the step did not see yet
+    /// holds until one has.
     pub(crate) fn take_gate(&mut self, memory: &HostMemory, seen: &HostInputs, shut: Option<String>) {
         let is_in = |key: &String| {
             seen.claim.as_ref().is_some_and(|record| record.others.iter().any(|other| other.key == *key))

@@ -2,19 +2,15 @@
 
 use firesteel_handoff::{HandOffReading, network_data};
 use firesteel_kube::Status;
-use firesteel_plan::{
-    HostMemory,
-    disk::{CleaningMethod, CleaningProof, Grade},
-    evidence::{BootCase, unseen},
-    host::{
-        AgentInputs, AgentWork, CredentialsInputs, HealthInputs, HostInputs, HostState, InstanceInputs, LineageInputs,
-        NetworkDataInputs, PlanKind, UserDataInputs,
-    },
+use firesteel_plan::HostMemory;
+use firesteel_plan::disk::{CleaningMethod, CleaningProof, Grade};
+use firesteel_plan::evidence::{BootCase, unseen};
+use firesteel_plan::host::{
+    AgentInputs, AgentNetwork, AgentWork, CredentialsInputs, HealthInputs, HostInputs, HostState, InstanceInputs,
+    LineageInputs, NetworkDataInputs, PlanKind, UserDataInputs,
 };
-use firesteel_resources::{
-    BareMetalHost,
-    host_journal::{AgentBinding, HostJournalStatus},
-};
+use firesteel_resources::BareMetalHost;
+use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus};
 use firesteel_runtime::{HostKey, key_of};
 use firesteel_wire::{self as wire, AgentReport, StepState};
 use jiff::{SignedDuration, Timestamp};
@@ -22,10 +18,12 @@ use ring::signature::KeyPair as _;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{
-    disk_identity::identity, logins::BmcAccount, reconciler::HostReconciler, step_speed, views::NetworkView,
-    write_receipts::shown_write,
-};
+use crate::disk_identity::identity;
+use crate::logins::BmcAccount;
+use crate::reconciler::HostReconciler;
+use crate::views::{AgentView, NetworkView};
+use crate::write_receipts::shown_write;
+use crate::{map, step_speed};
 
 /// A discovery agent that has not reported for this long is gone.
 const DISCOVERY_QUIET: SignedDuration = SignedDuration::from_secs(60);
@@ -42,91 +40,76 @@ impl HostReconciler {
         let key = key_of(&host);
         let (credentials, account) = self.credentials_seen(&key, &host).await?;
         let user_data = self.user_data_seen(&host, &memory.state, &journal.hand_off_warned).await?;
-        let looks = match memory.state {
-            HostState::New | HostState::Unmanaged | HostState::Registering | HostState::Inspecting => true,
-            HostState::Preparing
-            | HostState::Available
-            | HostState::Provisioning
-            | HostState::Provisioned
-            | HostState::ExternallyProvisioned
-            | HostState::Deprovisioning
-            | HostState::PoweringOff
-            | HostState::Deleting => memory.uncleaned.is_some(),
-        };
+        let is_early = matches!(
+            memory.state,
+            HostState::New | HostState::Unmanaged | HostState::Registering | HostState::Inspecting
+        );
+        let looks = is_early || memory.uncleaned.is_some();
         let uncleaned = if looks { self.unowned.tombstone_of(&memory.macs).await? } else { None };
         let inspects = memory.plan.as_ref().is_some_and(|issued| issued.plan == PlanKind::Inspect);
         // Of a host that is to go nothing is shown any more: in a namespace that is going it could not be.
         let goes = host.metadata.is_deleting() && journal.hardware.is_some();
         let hardware_is_shown = inspects && (goes || self.hardware.shows_hardware(&key, journal).await?);
-        let mut seen = HostInputs::new(host, memory, self.shared.started_at, self.shared.handles.runtime.entropy());
-        seen.uncleaned = uncleaned;
-        seen.credentials = credentials;
-        seen.user_data = user_data;
-        seen.network_data = network_data;
+        let mut seen = HostInputs::new(host, memory, self.shared.started_at, self.shared.runtime.entropy());
         if let Some(image) = seen.host.spec.wanted_image() {
             seen.image = self.images.image_seen(&seen.host, image);
         }
+        (seen.uncleaned, seen.credentials) = (uncleaned, credentials);
+        (seen.user_data, seen.network_data) = (user_data, network_data);
         seen.lineage = self.lineage_seen();
-        seen.hardware.clone_from(&journal.hardware);
         seen.hardware_is_shown = hardware_is_shown;
-        seen.health = journal
-            .bmc
-            .as_ref()
-            .filter(|record| !record.health.is_empty())
-            .map(|record| HealthInputs { word: record.health.clone(), at: record.at });
-        if let Some(record) = &journal.instance {
-            seen.instance = InstanceInputs {
-                attempt: record.attempt,
-                config_fetched_at: record.config_fetched_at,
-                running_at: record.running_at,
-                failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
-            };
-        }
-        let shown = shown_write(journal, &seen.memory, self.receipts.receipt_key.public_key().as_ref());
-        let mut views = self.shared.views();
-        if let Some(account) = &account {
-            views.logins.recall(account, &key, &seen.memory.bmc.refused);
-        }
-        seen.shared_uuid = views.shared_uuid(&key);
-        seen.refused_identity.clone_from(&journal.refused_identity);
-        seen.claim.clone_from(&journal.claim);
-        seen.halt = views.halts.oldest().cloned();
-        seen.clock = self.shared.handles.clock.doubt();
-        if let Some(view) = views.hosts.get(&key) {
-            seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
-            let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
-            seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
-            seen.claims_heard = view.claims.all().to_vec();
-            seen.bmc = view.power.seen();
-            let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
-            seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();
-            seen.spent_attempt = view.rebooted_attempt;
-            seen.graded = view.graded;
-            seen.agent = journal.agent.as_ref().map(|binding| {
-                let rebooted = view.rebooted_attempt == Some(binding.attempt);
-                let mut seen =
-                    AgentInputs { rebooted, ..bound_agent(binding, &view.agent, journal, self.shared.started_at) };
-                (seen.shown, seen.promised) = (shown, journal.promised.clone());
-                if let AgentWork::Running { activity, .. } = &mut seen.work {
-                    *activity = step_speed::describe_speed(activity, view.agent.speed_now(now));
-                }
-                seen
-            });
-            seen.mac_taken = view.macs.iter().find_map(|mac| {
-                let owner = views.by_mac.get(mac).filter(|owner| **owner != key)?;
-                Some((mac.to_string(), owner.to_string()))
-            });
-            seen.discovery_agent = view.macs.iter().any(|mac| {
-                views.discovered.get(mac).is_some_and(|machine| {
-                    machine.last_report_at.is_some_and(|at| now.duration_since(at) < DISCOVERY_QUIET)
-                })
-            });
-        }
+        take_journal(&mut seen, journal);
+        self.take_views(&mut seen, &key, journal, account.as_ref(), now);
         Ok(seen)
     }
 
+    /// Takes in what this process knows of the host and of the others.
+    fn take_views(
+        &self,
+        seen: &mut HostInputs,
+        key: &HostKey,
+        journal: &HostJournalStatus,
+        account: Option<&BmcAccount>,
+        now: Timestamp,
+    ) {
+        let shown = shown_write(journal, &seen.memory, self.receipts.receipt_key.public_key().as_ref());
+        let mut views = self.shared.views();
+        if let Some(account) = account {
+            views.logins.recall(account, key, &seen.memory.bmc.refused);
+        }
+        seen.shared_uuid = views.shared_uuid(key);
+        seen.halt = views.halts.oldest().cloned();
+        seen.clock = self.shared.clock.doubt();
+        let Some(view) = views.hosts.get(key) else { return };
+        seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
+        let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
+        seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
+        seen.claims_heard = view.claims.all().to_vec();
+        seen.bmc = view.power.seen.clone();
+        seen.bmc.refused_elsewhere = account.map(|account| views.logins.elsewhere(account, key)).unwrap_or_default();
+        seen.spent_attempt = view.rebooted_attempt;
+        seen.graded = view.graded;
+        seen.agent = journal.agent.as_ref().map(|binding| {
+            let rebooted = view.rebooted_attempt == Some(binding.attempt);
+            let mut seen =
+                AgentInputs { rebooted, ..bound_agent(binding, &view.agent, journal, self.shared.started_at) };
+            (seen.shown, seen.promised) = (shown, journal.promised.clone());
+            if let AgentWork::Running { activity, .. } = &mut seen.work {
+                *activity = step_speed::describe_speed(activity, view.agent.speed_now(now));
+            }
+            seen
+        });
+        seen.mac_taken = view.macs.iter().find_map(|mac| {
+            let owner = views.by_mac.get(mac).filter(|owner| *owner != key)?;
+            Some((mac.to_string(), owner.to_string()))
+        });
+        let is_heard =
+            |machine: &AgentView| machine.last_report_at.is_some_and(|at| now.duration_since(at) < DISCOVERY_QUIET);
+        seen.discovery_agent = view.macs.iter().any(|mac| views.discovered.get(mac).is_some_and(is_heard));
+    }
+
     fn lineage_seen(&self) -> LineageInputs {
-        let store = self.shared.handles.core.store();
+        let store = self.shared.core.store();
         let (lineage, current) = (store.lineage(), store.current());
         LineageInputs {
             store: lineage.store,
@@ -165,20 +148,17 @@ impl HostReconciler {
             HandOffReading::Invalid(why) => return Ok(UserDataInputs::Invalid(why.to_string())),
             HandOffReading::Ready(given) => given,
         };
-        match state {
-            HostState::New
-            | HostState::Unmanaged
-            | HostState::Registering
-            | HostState::Inspecting
-            | HostState::Preparing
-            | HostState::Available
-            | HostState::Provisioning => self.reader.warn_of(host, &given, warned),
-            // It is written already, or never will be.
+        // In every other state it is still to be written.
+        let is_written_or_never_will_be = matches!(
+            state,
             HostState::Provisioned
-            | HostState::ExternallyProvisioned
-            | HostState::Deprovisioning
-            | HostState::PoweringOff
-            | HostState::Deleting => {}
+                | HostState::ExternallyProvisioned
+                | HostState::Deprovisioning
+                | HostState::PoweringOff
+                | HostState::Deleting
+        );
+        if !is_written_or_never_will_be {
+            self.reader.warn_of(host, &given, warned);
         }
         Ok(UserDataInputs::Ready { sha256: given.sha256, configs: given.configs })
     }
@@ -212,16 +192,34 @@ impl HostReconciler {
     }
 }
 
+/// Takes in what the host's journal says beside its memory.
+fn take_journal(seen: &mut HostInputs, journal: &HostJournalStatus) {
+    seen.hardware.clone_from(&journal.hardware);
+    seen.refused_identity.clone_from(&journal.refused_identity);
+    seen.claim.clone_from(&journal.claim);
+    let health = journal.bmc.as_ref().filter(|record| !record.health.is_empty());
+    seen.health = health.map(|record| HealthInputs { word: record.health.clone(), at: record.at });
+    if let Some(record) = &journal.instance {
+        seen.instance = InstanceInputs {
+            attempt: record.attempt,
+            config_fetched_at: record.config_fetched_at,
+            running_at: record.running_at,
+            failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
+        };
+    }
+}
+
 /// The agent of the newest binding, with what this process heard from it.
 pub(crate) fn bound_agent(
     binding: &AgentBinding,
-    view: &crate::views::AgentView,
+    view: &AgentView,
     journal: &HostJournalStatus,
     started_at: Timestamp,
 ) -> AgentInputs {
     let heard = view.attempt == binding.attempt && view.key.is_some();
     let restored = binding.bound_at.max(started_at);
     let report = view.last_report.as_ref().filter(|_| heard);
+    let network = Some(binding.network.clone()).filter(|text| !text.is_empty());
     AgentInputs {
         attempt: binding.attempt,
         bound_at: binding.bound_at,
@@ -234,7 +232,8 @@ pub(crate) fn bound_agent(
         rebooted: false,
         shown: Vec::new(),
         promised: None,
-        network: network_of(binding),
+        network: network
+            .map(|text| if binding.network_failed { AgentNetwork::Another(text) } else { AgentNetwork::ByData(text) }),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
         unseen: unseen(&BootCase { attempt: binding.attempt, record: journal.boot.as_ref(), agent: Some(binding) }),
@@ -262,18 +261,18 @@ fn shown(plan: u32, evidence: &Value) -> Option<CleaningProof> {
     if !matches!(evidence["kind"].as_str()?, "disk_erased" | "metadata_cleared") {
         return None;
     }
-    let fields = |texts: &[String]| texts.iter().take(8).map(|text| crate::map::field(text)).collect();
+    let fields = |texts: &[String]| texts.iter().take(8).map(|text| map::field(text)).collect();
     match wire::Evidence::deserialize(evidence).ok()? {
         wire::Evidence::DiskErased(erasure) => Some(CleaningProof {
             plan,
             disk: identity(&erasure.disk),
-            device: crate::map::field(&erasure.device),
+            device: map::field(&erasure.device),
             asked: match erasure.policy {
                 wire::erasure::ErasurePolicy::Metadata => CleaningMethod::Metadata,
                 wire::erasure::ErasurePolicy::Quick => CleaningMethod::Quick,
                 wire::erasure::ErasurePolicy::Full => CleaningMethod::Full,
             },
-            by: crate::map::field(&erasure.method),
+            by: map::field(&erasure.method),
             grade: erasure.grade,
             read_back_bytes: erasure.samples.read_back.saturating_mul(512),
             overridden: fields(&erasure.overridden),
@@ -283,7 +282,7 @@ fn shown(plan: u32, evidence: &Value) -> Option<CleaningProof> {
             Some(CleaningProof {
                 plan,
                 disk: identity(&disk),
-                device: crate::map::field(&device),
+                device: map::field(&device),
                 asked: CleaningMethod::Metadata,
                 by: "metadata".to_owned(),
                 grade: Grade::None,
@@ -301,19 +300,10 @@ fn shown(plan: u32, evidence: &Value) -> Option<CleaningProof> {
     }
 }
 
-/// What its hello said of the network data.
-fn network_of(binding: &AgentBinding) -> Option<Result<String, String>> {
-    let text = Some(binding.network.clone()).filter(|text| !text.is_empty())?;
-    Some(if binding.network_failed { Err(text) } else { Ok(text) })
-}
-
 fn work(report: &AgentReport) -> AgentWork {
     // A step may have failed beside others that still run: the plan is not over before they are.
     if let Some(step) = report.steps.iter().find(|step| step.state == StepState::Running) {
-        let percent = match step.total_bytes {
-            0 => 0,
-            total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
-        };
+        let percent = step_speed::percent(step);
         return AgentWork::Running { step: step.step.clone(), activity: step.activity.clone(), percent };
     }
     if let Some(step) = due_beside_failed(report) {
@@ -324,7 +314,7 @@ fn work(report: &AgentReport) -> AgentWork {
         let messages: Vec<&str> = failed().map(|step| step.error.as_str()).collect();
         return AgentWork::Failed {
             step: step.step.clone(),
-            message: crate::map::line(&messages.join("; ")),
+            message: map::line(&messages.join("; ")),
             disk_changed: report.steps.iter().any(|step| step.disk_changed),
         };
     }
@@ -340,7 +330,7 @@ fn work(report: &AgentReport) -> AgentWork {
 /// A step among those that run whose drive cannot be interrupted.
 pub(crate) fn cannot_stop(report: &AgentReport) -> Option<String> {
     let mut running = report.steps.iter().filter(|step| step.state == StepState::Running);
-    running.find(|step| wire::erasure::cannot_stop(&step.activity)).map(|step| crate::map::field(&step.activity))
+    running.find(|step| wire::erasure::cannot_stop(&step.activity)).map(|step| map::field(&step.activity))
 }
 
 /// The step that begins yet although another failed: erasures that follow one another run at once, so many at a time,
@@ -379,10 +369,14 @@ mod tests {
 
     #[test]
     fn what_was_overridden_for_cleared_metadata_is_shown() {
-        let disk = serde_json::to_value(wire::DiskIdentity::default()).expect("a disk");
-        let mut evidence = serde_json::json!({
-            "kind": "metadata_cleared", "disk": disk, "device": "/dev/sda", "cleared": [], "verified_bytes": 1,
-        });
+        let cleared = wire::Evidence::MetadataCleared {
+            disk: wire::DiskIdentity::default(),
+            device: "/dev/sda".to_owned(),
+            cleared: Vec::new(),
+            verified_bytes: 1,
+            overridden: Vec::new(),
+        };
+        let mut evidence = serde_json::to_value(cleared).expect("an evidence");
         let overridden = |evidence: &Value| shown(1, evidence).expect("a cleaned disk").overridden;
         assert!(overridden(&evidence).is_empty(), "as older agents say it");
         evidence["overridden"] = serde_json::json!(["partition 3: VMFS"]);

@@ -14,8 +14,8 @@ impl Views {
         Some(SharedUuid { uuid: uuid.clone(), with: twin.to_string() })
     }
 
-    /// Takes in as what a host was inspected. Returns the hosts that have this UUID, or had the one before, which are looked at
-    /// again.
+    /// Takes in as what a host was inspected. Returns the hosts that have this UUID, or had the one before, which are
+    /// looked at again.
     pub(crate) fn learn_machine(&mut self, key: &HostKey, uuid: &str) -> Vec<HostKey> {
         let now = usable_uuid(uuid);
         let Some(view) = self.hosts.get_mut(key).filter(|view| view.machine != now) else { return Vec::new() };

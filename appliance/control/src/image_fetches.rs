@@ -1,6 +1,6 @@
 //! Images are fetched for hosts. One fetch serves every host that wants the same image.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use firesteel_facts::shown_url;
 use firesteel_images::import::{AcquisitionStage, ImageRequest, WebLogin};
@@ -9,40 +9,27 @@ use firesteel_plan::host::ImageInputs;
 use firesteel_resources::{BareMetalHost, Image, Secret, bare_metal_host::annotations::IMAGE_LOGIN};
 use firesteel_runtime::{HostKey, key_of};
 
-use crate::{
-    acquired_image::AcquiredImage,
-    images::{IMAGES_MAX, ImageFault, ImageView, Images, forget_one, image_key},
-    shared::Shared,
-    views::{ImageKey, LoginSecret},
-};
+use crate::images::{AcquiredImage, IMAGES_MAX, ImageFault, Images, forget_one, go_on, image_key, is_under_way};
+use crate::shared::Shared;
+use crate::views::{ImageKey, LoginSecret};
+
+/// The host that asked first for an image. An event tells it what is odd about the image.
+struct ImageAsker {
+    host: HostKey,
+    uid: String,
+}
 
 /// Fetches the images that hosts want.
 #[derive(Clone)]
-pub(crate) struct ImageFetches {
+pub struct ImageFetches {
     pub(crate) shared: Arc<Shared>,
     pub(crate) images: Arc<dyn Images>,
     pub(crate) secrets: Objects<Secret>,
 }
 
-impl fmt::Debug for ImageFetches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ImageFetches")
-    }
-}
-
 impl ImageFetches {
     pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageInputs {
-        match self.shared.views().images.get(&image_key(host, image)) {
-            None => ImageInputs::Unknown,
-            Some(ImageView::Waiting { ahead, moved_at }) => ImageInputs::Waiting { ahead: *ahead, moved_at: *moved_at },
-            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
-                ImageInputs::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
-            }
-            Some(ImageView::Ready(ready)) => ImageInputs::Ready(ready.clone()),
-            Some(ImageView::Failed { message, permanent, at }) => {
-                ImageInputs::Failed { message: message.clone(), permanent: *permanent, at: *at }
-            }
-        }
+        self.shared.views().images.get(&image_key(host, image)).cloned().unwrap_or(ImageInputs::Unknown)
     }
 
     /// Starts to fetch a host's image unless it is there or on its way.
@@ -50,17 +37,14 @@ impl ImageFetches {
         let key = image_key(host, image);
         {
             let mut views = self.shared.views();
-            let is_there = |view: &ImageView| match view {
-                ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Ready(_) => true,
-                ImageView::Failed { .. } => false,
-            };
+            let is_there = |view: &ImageInputs| is_under_way(view) || matches!(view, ImageInputs::Ready(_));
             if views.images.get(&key).is_some_and(is_there) {
                 return;
             }
             if views.images.len() >= IMAGES_MAX {
                 forget_one(&mut views.images);
             }
-            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.shared.now() };
+            let view = ImageInputs::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.shared.now() };
             views.images.insert(key.clone(), view);
         }
         let request = ImageRequest {
@@ -71,25 +55,23 @@ impl ImageFetches {
             login: None,
             owner: host.metadata.namespace.clone(),
         };
-        let (fetches, asker) = (self.clone(), (key_of(host), host.metadata.uid.clone()));
-        self.shared.spawn_outward(async move { fetches.acquire(key, request, asker).await });
+        let fetches = self.clone();
+        let asker = ImageAsker { host: key_of(host), uid: host.metadata.uid.clone() };
+        self.shared.tasks.spawn_outward(async move { fetches.acquire(key, request, asker).await });
     }
 
     /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
-    pub(crate) fn images_removed(&self, raw_sha256: &[String]) {
-        let is_gone = |view: &ImageView| match view {
-            ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
-            ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
-        };
+    pub fn images_removed(&self, raw_sha256: &[String]) {
+        let is_gone =
+            |view: &ImageInputs| matches!(view, ImageInputs::Ready(ready) if raw_sha256.contains(&ready.raw_sha256));
         let mut views = self.shared.views();
         views.removed_images.add(raw_sha256);
         views.images.retain(|_, view| !is_gone(view));
     }
 
-    /// `asker`: the host that asked first, and the UID of its object. An event tells it what is odd about the image.
-    async fn acquire(&self, key: ImageKey, request: ImageRequest, (host, uid): (HostKey, String)) {
+    async fn acquire(&self, key: ImageKey, request: ImageRequest, asker: ImageAsker) {
         let url = shown_url(&key.url);
-        tracing::info!(url, "fetching an image");
+        tracing::info!(url, "the fetch of an image begins");
         let progress = {
             let (fetches, key) = (self.clone(), key.clone());
             Arc::new(move |stage: AcquisitionStage| fetches.image_progress(&key, stage))
@@ -103,15 +85,10 @@ impl ImageFetches {
             Ok(AcquiredImage { ready, warnings }) => {
                 tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
                 for warning in warnings {
-                    self.shared.events().record_event(
-                        &host,
-                        &uid,
-                        "ImageWarning",
-                        true,
-                        format!("the image {url}: {warning}"),
-                    );
+                    let text = format!("the image {url}: {warning}");
+                    self.shared.events.record_event(&asker.host, &asker.uid, "ImageWarning", true, text);
                 }
-                ImageView::Ready(ready)
+                ImageInputs::Ready(ready)
             }
             Err(ImageFault { message, crowded: true, .. }) => {
                 tracing::debug!(url, error = %message, "the image is to be asked for again");
@@ -119,14 +96,14 @@ impl ImageFetches {
                 return;
             }
             Err(ImageFault { message, permanent, .. }) => {
-                tracing::warn!(url, error = %message, "fetching an image failed");
-                ImageView::Failed { message, permanent, at: self.shared.now() }
+                tracing::warn!(url, error = %message, "could not fetch an image; the hosts that want it say when it is tried again");
+                ImageInputs::Failed { message, permanent, at: self.shared.now() }
             }
         };
-        self.shared.metrics.image_fetched(matches!(view, ImageView::Ready(_)));
+        self.shared.metrics.image_fetched(matches!(view, ImageInputs::Ready(_)));
         let waiting: Vec<HostKey> = {
             let mut views = self.shared.views();
-            if let ImageView::Ready(ready) = &view
+            if let ImageInputs::Ready(ready) = &view
                 && views.removed_images.has_since(began, &ready.raw_sha256)
             {
                 // Who removed it found nothing to forget. It is asked for again.
@@ -136,7 +113,7 @@ impl ImageFetches {
             }
             views.hosts.keys().cloned().collect()
         };
-        waiting.iter().for_each(|host| self.shared.handles.queue.wake(host));
+        waiting.iter().for_each(|host| self.shared.queue.wake(host));
     }
 
     /// The login for an image, as its Secret has it now. A Secret that is missing may come.
@@ -157,7 +134,7 @@ impl ImageFetches {
     fn image_progress(&self, key: &ImageKey, stage: AcquisitionStage) {
         let now = self.shared.now();
         if let Some(view) = self.shared.views().images.get_mut(key) {
-            view.go_on(stage, now);
+            go_on(view, stage, now);
         }
     }
 }

@@ -2,26 +2,21 @@
 
 use std::{collections::HashMap, error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Acquirer, AcquisitionStage, ImageRequest, ImportFormat};
-use firesteel_plan::host::ReadyImage;
-use firesteel_resources::{
-    BareMetalHost, Image,
-    bare_metal_host::{ChecksumType, ImageFormat, annotations::IMAGE_LOGIN},
-};
+use firesteel_images::import::{AcquireError, Acquirer, AcquisitionStage, ImageMeta, ImageRequest, ImportFormat};
+use firesteel_plan::host::{ImageInputs, ReadyImage};
+use firesteel_resources::bare_metal_host::{ChecksumType, ImageFormat, annotations::IMAGE_LOGIN};
+use firesteel_resources::{BareMetalHost, Image};
 use jiff::Timestamp;
 
-use crate::{
-    acquired_image::AcquiredImage,
-    views::{ImageKey, LoginSecret},
-};
+use crate::views::{ImageKey, LoginSecret};
 
-/// Images of which something is known. Each change of an address leaves one behind that nobody wants any more.
+/// Images of which something is known. Each change of an address leaves one behind that no host wants any more.
 pub(crate) const IMAGES_MAX: usize = 16_384;
 
 /// Why an image is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFault {
-    /// For people, with all causes.
+    /// The text for people, with all causes.
     pub message: String,
     /// Only an edit can help.
     pub permanent: bool,
@@ -34,6 +29,35 @@ impl ImageFault {
     pub fn of(error: &AcquireError) -> Self {
         let crowded = matches!(error, AcquireError::Crowded);
         Self { message: error.explain(), permanent: is_permanent(error), crowded }
+    }
+}
+
+/// What the store of images gives for a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AcquiredImage {
+    /// What a host's plan names of it.
+    pub ready: ReadyImage,
+    /// What was odd about it, a sentence for each.
+    pub warnings: Vec<String>,
+}
+
+impl AcquiredImage {
+    #[must_use]
+    pub fn of(meta: &ImageMeta, request: &ImageRequest) -> Self {
+        let source = meta.source_of(&request.url, &request.checksum);
+        let ready = ReadyImage {
+            raw_sha256: meta.raw_sha256.to_string(),
+            raw_bytes: meta.raw_bytes,
+            stream_sha256: meta.stream_sha256.to_string(),
+            stream_bytes: meta.stream_bytes,
+        };
+        Self { ready, warnings: source.map(|source| source.notes).unwrap_or_default().sentences() }
+    }
+}
+
+impl From<ReadyImage> for AcquiredImage {
+    fn from(ready: ReadyImage) -> Self {
+        Self { ready, warnings: Vec::new() }
     }
 }
 
@@ -65,67 +89,44 @@ impl Images for Acquirer {
     }
 }
 
-/// What is known of one wanted image.
-#[derive(Clone, Debug)]
-pub(crate) enum ImageView {
-    /// So many others come before it, since then.
-    Waiting {
-        ahead: u32,
-        moved_at: Timestamp,
-    },
-    Fetching {
-        done_bytes: u64,
-        total_bytes: Option<u64>,
-        progress_at: Timestamp,
-    },
-    Ready(ReadyImage),
-    Failed {
-        message: String,
-        permanent: bool,
-        at: Timestamp,
-    },
+/// Takes in where the acquisition of an image is. What is new about it is progress.
+pub(crate) fn go_on(view: &mut ImageInputs, stage: AcquisitionStage, now: Timestamp) {
+    let fetching = |done_bytes, total_bytes| ImageInputs::Fetching { done_bytes, total_bytes, progress_at: now };
+    let next = match stage {
+        AcquisitionStage::Waiting { ahead, .. } => ImageInputs::Waiting { ahead, moved_at: now },
+        AcquisitionStage::Downloading { done_bytes, total_bytes } => fetching(done_bytes, total_bytes),
+        // What is there already is read again: that much of the image has come, though its length is not known yet.
+        AcquisitionStage::Rereading { done_bytes, .. } => fetching(done_bytes, None),
+        // A disk may be much longer than its file: then it is its bytes that become more.
+        AcquisitionStage::Importing { source_bytes, raw_bytes } => fetching(source_bytes.max(raw_bytes), None),
+    };
+    let is_same = match (&*view, &next) {
+        (ImageInputs::Waiting { ahead, .. }, ImageInputs::Waiting { ahead: new, .. }) => ahead == new,
+        (
+            ImageInputs::Fetching { done_bytes, total_bytes, .. },
+            ImageInputs::Fetching { done_bytes: new_done, total_bytes: new_total, .. },
+        ) => (done_bytes, total_bytes) == (new_done, new_total),
+        // One that has ended hears nothing more.
+        _ => !is_under_way(view),
+    };
+    if !is_same {
+        *view = next;
+    }
 }
 
-impl ImageView {
-    /// Takes in where the acquisition is. What is new about it is progress.
-    pub(crate) fn go_on(&mut self, stage: AcquisitionStage, now: Timestamp) {
-        let next = match stage {
-            AcquisitionStage::Waiting { ahead, .. } => Self::Waiting { ahead, moved_at: now },
-            AcquisitionStage::Downloading { done_bytes, total_bytes } => {
-                Self::Fetching { done_bytes, total_bytes, progress_at: now }
-            }
-            // What is there already is read again: that much of the image has come, though its length is not known yet.
-            AcquisitionStage::Rereading { done_bytes, .. } => {
-                Self::Fetching { done_bytes, total_bytes: None, progress_at: now }
-            }
-            // A disk may be much longer than its file: then it is its bytes that become more.
-            AcquisitionStage::Importing { source_bytes, raw_bytes } => {
-                Self::Fetching { done_bytes: source_bytes.max(raw_bytes), total_bytes: None, progress_at: now }
-            }
-        };
-        let is_same = match (&*self, &next) {
-            (Self::Waiting { ahead, .. }, Self::Waiting { ahead: new, .. }) => ahead == new,
-            (
-                Self::Fetching { done_bytes, total_bytes, .. },
-                Self::Fetching { done_bytes: new_done, total_bytes: new_total, .. },
-            ) => (done_bytes, total_bytes) == (new_done, new_total),
-            // One that has ended hears nothing more.
-            (Self::Ready(_) | Self::Failed { .. }, _) => true,
-            (Self::Waiting { .. } | Self::Fetching { .. }, _) => false,
-        };
-        if !is_same {
-            *self = next;
-        }
-    }
+/// Says whether an image is waited for or fetched.
+pub(crate) fn is_under_way(view: &ImageInputs) -> bool {
+    matches!(view, ImageInputs::Waiting { .. } | ImageInputs::Fetching { .. })
+}
 
-    /// For counting.
-    pub(crate) fn word(&self) -> &'static str {
-        match self {
-            Self::Waiting { .. } => "waiting",
-            Self::Fetching { .. } => "fetching",
-            Self::Ready(_) => "ready",
-            Self::Failed { .. } => "failed",
-        }
+/// Returns the word under which an image is counted.
+pub(crate) fn word(view: &ImageInputs) -> &'static str {
+    match view {
+        ImageInputs::Unknown => "unknown",
+        ImageInputs::Waiting { .. } => "waiting",
+        ImageInputs::Fetching { .. } => "fetching",
+        ImageInputs::Ready(_) => "ready",
+        ImageInputs::Failed { .. } => "failed",
     }
 }
 
@@ -150,8 +151,8 @@ fn checksum_word(kind: ChecksumType) -> &'static str {
     }
 }
 
-/// Formats are recognised by content; a declared one is compared with what is found, and says that it is a disk whatever
-/// its bytes look like.
+/// Formats are recognised by content; a declared one is compared with what is found, and says that it is a disk
+/// whatever its bytes look like.
 fn declared(format: ImageFormat) -> Option<ImportFormat> {
     match format {
         ImageFormat::Raw => Some(ImportFormat::Raw),
@@ -189,15 +190,9 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// Forgets an image that is not under way. Who wants it asks for it again, and what is stored is found at once.
-pub(crate) fn forget_one(images: &mut HashMap<ImageKey, ImageView>) {
-    let is_over = |view: &ImageView| match view {
-        ImageView::Ready(_) | ImageView::Failed { .. } => true,
-        ImageView::Waiting { .. } | ImageView::Fetching { .. } => false,
-    };
-    let over = images.iter().find(|(_, view)| is_over(view)).map(|(key, _)| key.clone());
-    if let Some(key) = over {
-        images.remove(&key);
-    }
+pub(crate) fn forget_one(images: &mut HashMap<ImageKey, ImageInputs>) {
+    let over = images.iter().find(|(_, view)| !is_under_way(view)).map(|(key, _)| key.clone());
+    over.and_then(|key| images.remove(&key));
 }
 
 #[cfg(test)]
@@ -218,9 +213,9 @@ mod tests {
         };
         let at = Timestamp::UNIX_EPOCH;
         let mut images = HashMap::from([
-            (key("a"), ImageView::Waiting { ahead: 1, moved_at: at }),
-            (key("b"), ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: at }),
-            (key("c"), ImageView::Failed { message: String::new(), permanent: true, at }),
+            (key("a"), ImageInputs::Waiting { ahead: 1, moved_at: at }),
+            (key("b"), ImageInputs::Fetching { done_bytes: 0, total_bytes: None, progress_at: at }),
+            (key("c"), ImageInputs::Failed { message: String::new(), permanent: true, at }),
         ]);
         forget_one(&mut images);
         assert!(images.len() == 2 && !images.contains_key(&key("c")));
@@ -232,13 +227,13 @@ mod tests {
     #[test]
     fn waiting_and_importing_are_progress() {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-        let mut view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: at(0) };
+        let mut view = ImageInputs::Fetching { done_bytes: 0, total_bytes: None, progress_at: at(0) };
         let mut progress = |stage, seconds| {
-            view.go_on(stage, at(seconds));
+            go_on(&mut view, stage, at(seconds));
             match &view {
-                ImageView::Waiting { ahead, moved_at } => (u64::from(*ahead), *moved_at),
-                ImageView::Fetching { done_bytes, progress_at, .. } => (*done_bytes, *progress_at),
-                ImageView::Ready(_) | ImageView::Failed { .. } => (0, at(0)),
+                ImageInputs::Waiting { ahead, moved_at } => (u64::from(*ahead), *moved_at),
+                ImageInputs::Fetching { done_bytes, progress_at, .. } => (*done_bytes, *progress_at),
+                ImageInputs::Unknown | ImageInputs::Ready(_) | ImageInputs::Failed { .. } => (0, at(0)),
             }
         };
         assert_eq!(progress(AcquisitionStage::Waiting { ahead: 3, done_bytes: 0 }, 1), (3, at(1)));
@@ -249,8 +244,8 @@ mod tests {
         assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 0 }, 6), (9, at(6)));
         assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 4096 }, 7), (4096, at(7)));
         assert_eq!(progress(AcquisitionStage::Importing { source_bytes: 9, raw_bytes: 4096 }, 8), (4096, at(7)));
-        let mut ready = ImageView::Ready(ReadyImage::default());
-        ready.go_on(AcquisitionStage::Waiting { ahead: 1, done_bytes: 0 }, at(9));
-        assert!(matches!(ready, ImageView::Ready(_)), "it has ended");
+        let mut ready = ImageInputs::Ready(ReadyImage::default());
+        go_on(&mut ready, AcquisitionStage::Waiting { ahead: 1, done_bytes: 0 }, at(9));
+        assert!(matches!(ready, ImageInputs::Ready(_)), "it has ended");
     }
 }

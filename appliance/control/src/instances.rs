@@ -18,16 +18,16 @@ use jiff::SignedDuration;
 
 use crate::{AccessDenial, console::ConsoleText, shared::Shared};
 
-/// Of a report of a first boot that failed: the tail of Ignition's log.
+/// The most bytes of a report of a first boot that failed: the tail of Ignition's log.
 pub const FAILURE_BYTES_MAX: usize = 16 << 10;
 /// Lines of it that are kept with the host.
 const FAILURE_LINES_MAX: usize = 40;
-/// The same in bytes: it is read in a condition.
+/// Bytes of it that are kept with the host: it is read in a condition.
 const FAILURE_KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Hears the new OS of a host, and makes its token.
-#[derive(Clone, Debug)]
-pub(crate) struct InstanceReports {
+#[derive(Clone)]
+pub struct InstanceReports {
     pub(crate) shared: Arc<Shared>,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) sealer: Arc<Sealer>,
@@ -49,23 +49,22 @@ impl InstanceReports {
     }
 
     pub(crate) fn token_age(&self) -> TokenAge {
-        TokenAge { age_s: self.shared.age_s(), life: self.token_life }
+        TokenAge { age_s: self.shared.clock.age_s(), life: self.token_life }
     }
 
     /// The new OS says that it runs.
     ///
     /// # Errors
     /// When the nonce is not the one of the config that the host's newest installation fetched.
-    pub(crate) async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), AccessDenial> {
+    pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), AccessDenial> {
         let denied = || AccessDenial::Token("no installation waits for this nonce".to_owned());
-        let unknown = || self.shared.unreadable_host().map_or_else(denied, AccessDenial::Internal);
+        let unknown = || self.shared.views().unreadable_host().map_or_else(denied, AccessDenial::Internal);
         if !self.shared.knows_hosts().await {
             return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.shared.views().by_uid.get(uid).cloned();
         let key = key.ok_or_else(unknown)?;
-        let journal =
-            self.shared.handles.journals.read(&key).await.map_err(|status| AccessDenial::Internal(status.message))?;
+        let journal = self.shared.journals.read(&key).await.map_err(|status| AccessDenial::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
         let attempt = fetched.ok_or_else(denied)?.attempt;
         if !self.instance_key.is_nonce(uid, attempt, nonce) {
@@ -73,7 +72,6 @@ impl InstanceReports {
         }
         let now = self.shared.now();
         self.shared
-            .handles
             .journals
             .change(&key, |status| {
                 if let Some(record) = status.instance.as_mut().filter(|record| record.attempt == attempt)
@@ -85,8 +83,8 @@ impl InstanceReports {
             })
             .await
             .map_err(|status| AccessDenial::Internal(status.message))?;
-        tracing::info!(host = %key, attempt, "running");
-        self.shared.handles.queue.wake(&key);
+        tracing::info!(host = %key, attempt, "the installed OS reported that it runs");
+        self.shared.queue.wake(&key);
         Ok(())
     }
 
@@ -95,14 +93,14 @@ impl InstanceReports {
     ///
     /// # Errors
     /// When the token is of no installation that is on a disk and does not run.
-    pub(crate) async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), AccessDenial> {
+    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), AccessDenial> {
         let claims =
             self.sealer.read(token, Purpose::Instance).map_err(|error| AccessDenial::Token(error.to_string()))?;
         if !self.shared.knows_hosts().await {
             return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
         }
         let key = self.shared.views().by_uid.get(&claims.subject).cloned();
-        let key = key.ok_or_else(|| match self.shared.unreadable_host() {
+        let key = key.ok_or_else(|| match self.shared.views().unreadable_host() {
             Some(why) => AccessDenial::Internal(why),
             None => AccessDenial::Token("the host of this token is gone".to_owned()),
         })?;
@@ -110,7 +108,6 @@ impl InstanceReports {
         let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
         let changed = self
             .shared
-            .handles
             .journals
             .change(&key, |status| {
                 let standing = standing(status, claims.attempt, age);
@@ -131,14 +128,14 @@ impl InstanceReports {
         match changed {
             Some(ConfigTokenState::Open | ConfigTokenState::Expired) => {
                 tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
-                self.shared.events().record_event(
+                self.shared.events.record_event(
                     &key,
                     &claims.subject,
                     "FirstBootFailed",
                     true,
                     format!("the first boot failed: {last}"),
                 );
-                self.shared.handles.queue.wake(&key);
+                self.shared.queue.wake(&key);
                 Ok(())
             }
             Some(ConfigTokenState::Ended) => {

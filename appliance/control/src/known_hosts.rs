@@ -1,4 +1,5 @@
-//! Which hosts are known at an address: places are kept for them where strangers want them all. The one owner of this fact.
+//! Which hosts are known at an address: places are kept for them where strangers want them all. The one owner of this
+//! fact.
 //!
 //! ```text
 //!   live leases of the MACs of hosts ([`crate::leases`]) ────────────────┐

@@ -5,16 +5,15 @@
 //!   ACK, RELEASE, DECLINE ───────────────┴─► LiveLeases ─► boot scripts, TFTP's events, places for known hosts
 //! ```
 //!
-//! A lease ends by its time alone, too: who has no live lease has no address of ours. Nothing of it is stored here; DHCP
-//! has the leases on disk.
+//! A lease ends by its time alone, too: who has no live lease has no address of ours. Nothing of it is stored here;
+//! DHCP has the leases on disk.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv4Addr},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, MutexGuard};
 
 use firesteel_facts::Mac;
+use firesteel_runtime::lock;
 use jiff::Timestamp;
 
 /// Most leases that are known: as many as DHCP keeps.
@@ -70,7 +69,7 @@ impl LeaseTable {
 
 impl LiveLeases {
     pub(crate) fn lock(&self) -> MutexGuard<'_, LeaseTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The appliance's working memory: it sees, lets [`firesteel_plan`] decide, and has things done.
+//! The controller of hosts: it gathers what is known, lets [`firesteel_plan`] decide, and has things done.
 //!
 //! ```text
 //!            edits (API)   reports (agents)   answers (BMC)   fetched images   deadlines
@@ -6,26 +6,26 @@
 //!                                          ▼ wake(host)
 //!                                        queue
 //!                                          ▼
-//!   journal + objects + views ──► Seen ──► plan::host::step ──► Step
-//!                                                                │
-//!        1. journal (the truth, compare-and-swap)  ◄─────────────┤
-//!        2. boot entry published                   ◄─────────────┤
-//!        3. BareMetalHost.status (a projection)    ◄─────────────┤
-//!        4. effects, each at least once            ◄─────────────┘
+//!   journal + objects + views ──► HostInputs ──► plan::host::step ──► HostStep
+//!                                                                      │
+//!        1. journal (the truth, compare-and-swap)  ◄───────────────────┤
+//!        2. boot entry published                   ◄───────────────────┤
+//!        3. BareMetalHost.status (a projection)    ◄───────────────────┤
+//!        4. effects, each at least once            ◄───────────────────┘
 //! ```
 //!
-//! Observations live in memory ([`views`]) where they come again by themselves (an agent reports
+//! Observations are kept in memory ([`views`]) where they come again by themselves (an agent reports
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
-//! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
+//! token is bound to, receipts, what the new OS said). Nothing here opens a listener or decides a state.
 //!
-//! Other controllers hear of hosts by value ([`firesteel_runtime::HostEvents`]), and control asks the config server and the
-//! boot image streams by traits ([`firesteel_runtime::ServedConfigs`], [`firesteel_runtime::ImageIndex`]).
+//! [`Control`] is the handle that the appliance's listeners call. Other controllers get hosts by value
+//! ([`firesteel_runtime::HostEvents`]). Control asks the config server and the boot image streams by traits
+//! ([`firesteel_runtime::ServedConfigs`], [`firesteel_runtime::ImageIndex`]), and knows no other controller.
 //!
-//! What the outside is made of comes in by [`ControlConfig`]: time, chance and tasks ([`firesteel_runtime::Runtime`]),
+//! The outside comes in by [`ControlConfig`]: time, chance and tasks ([`firesteel_runtime::Runtime`]),
 //! the clock as the store knows it ([`firesteel_runtime::StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the
 //! store. A simulation brings its own and runs all of this unchanged.
 
-mod acquired_image;
 mod agent_addresses;
 mod agents;
 mod binding;
@@ -90,19 +90,22 @@ mod unowned_objects;
 mod views;
 mod write_receipts;
 
-pub use acquired_image::AcquiredImage;
-pub use boot::{BootGrant, BootScript, ScriptKind};
+pub use agents::AgentConversations;
+pub use boot::{BootDecisions, BootGrant, BootScript, ScriptKind};
+pub use boot_observations::BootObservations;
 pub use boot_watch::UnknownHost;
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText};
 pub use control::Control;
 pub use effects::FIRST_BOOT_FAILED_PATH;
-pub use images::{Acquiring, ImageFault, Images};
-pub use instances::FAILURE_BYTES_MAX;
+pub use image_fetches::ImageFetches;
+pub use images::{AcquiredImage, Acquiring, ImageFault, Images};
+pub use instances::{FAILURE_BYTES_MAX, InstanceReports};
 pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::HOSTS_NAMED_MAX;
 pub use network::{DhcpRequestSource, NetworkEvent};
-pub use parts::ControlConfig;
+pub use network_log::NetworkLog;
+pub use parts::{ControlConfig, ControlParts};
 pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, ConsoleAttachResult, SchemeDriver};
 pub use receipts::verify as verify_receipt;
 pub use survey::{Fleet, FleetSurvey};

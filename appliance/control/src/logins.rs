@@ -3,7 +3,7 @@
 //! The planner decides for each host by what was refused; what it cannot see is that others try at the same
 //! moment. So a login that is not known to be good takes a leave here first: those under way count as refused until
 //! they have ended, and who would be one too many waits for them. What was refused before a restart is in the memory
-//! of the host that was refused: after one, nobody tries before all hosts were looked at.
+//! of the host that was refused: after one, no login is tried before all hosts were looked at.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use firesteel_plan::host::HostTimeouts;
 use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
 
-/// No BMC counts longer, and nobody asks for older ones.
+/// How long a refusal is kept: no BMC counts longer.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// Refusals kept of one account: a host alone makes no more in an hour, and beyond it nobody logs in anyway.
+/// Refusals kept of one account: a host alone makes no more in an hour, and beyond it no login is tried anyway.
 const OF_ACCOUNT_MAX: usize = 64;
 /// Accounts of which good credentials are remembered; beyond it all are forgotten, and the next logins take leaves.
 const GOOD_MAX: usize = 10_000;
-/// Between two looks whether those before have ended.
+/// The time between two looks whether those before have ended.
 pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Who an appliance is for a BMC: where it is, and the user name.
@@ -29,8 +29,8 @@ pub(crate) struct BmcAccount {
 }
 
 impl BmcAccount {
-    /// `address` as in `spec.bmc.address`; its path names one system of the BMC. One that is no address is nobody's
-    /// place: nobody logs in there.
+    /// `address` as in `spec.bmc.address`; its path names one system of the BMC. One that is no address
+    /// is a place of its own: no login is tried there.
     pub(crate) fn new(address: &str, user: &str) -> Self {
         let place = BmcAddress::parse(address).map_or_else(|_| address.to_owned(), |address| address.place());
         Self { place, user: user.to_owned() }
@@ -39,9 +39,9 @@ impl BmcAccount {
 
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
-    /// By whom, if by a host's own work.
+    /// When each account was refused, and by which host's own work, if by one.
     refused: HashMap<BmcAccount, Vec<(Option<HostKey>, Timestamp)>>,
-    /// Logins under way that nobody knows to be good.
+    /// Logins under way that are not known to be good.
     under_way: HashMap<BmcAccount, usize>,
     /// The credentials that a BMC took last: a Secret and its version.
     good: HashMap<BmcAccount, String>,
@@ -54,7 +54,7 @@ pub(crate) struct Logins {
 pub(crate) enum LoginPermission {
     /// They are known to be good.
     Free,
-    /// Counted until [`Logins::end`].
+    /// Is counted until [`Logins::end`].
     Counted,
     /// Others are trying; with these it could be one too many.
     Wait,

@@ -5,14 +5,11 @@
 //! A line is here once, whatever is reported again. Lines of a boot stay until newer ones need their
 //! place, or the host goes.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use firesteel_kube::logs::{Logs, Pod, PodLogLine, Waiting};
-use firesteel_runtime::HostKey;
+use firesteel_runtime::{HostKey, lock, opaque_debug};
 use firesteel_wire::LogSource;
 use jiff::Timestamp;
 use tokio::sync::Notify;
@@ -29,7 +26,7 @@ pub const LOG_BYTES_MAX: usize = 8 << 20;
 /// What a line takes beside its text.
 const LINE_BYTES: usize = 64;
 
-/// Shared by the reports' handler and the readers.
+/// Is shared by the reports' handler and the readers.
 #[derive(Clone, Default)]
 pub struct HostLogs(Arc<HostLogStore>);
 
@@ -42,7 +39,7 @@ struct HostLogStore {
 #[derive(Default)]
 struct LogRings {
     rings: HashMap<(HostKey, HostLogSource), LogRing>,
-    /// By the number of the newest line: who spoke least lately is first.
+    /// The rings by the number of their newest line: the one that has been silent for longest is first.
     order: BTreeMap<u64, (HostKey, HostLogSource)>,
     numbered: u64,
     bytes: usize,
@@ -66,39 +63,32 @@ struct LogRing {
     newest: u64,
 }
 
-impl fmt::Debug for HostLogs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostLogs")
-    }
-}
+opaque_debug!(HostLogs);
 
 impl HostLogs {
     /// Keeps lines of a host, in their order.
     pub(crate) fn keep(&self, key: &HostKey, lines: impl Iterator<Item = (LogSource, Timestamp, String)>) {
-        let mut kept = self.lock_rings();
-        let mut any = false;
-        for (source, at, text) in lines {
-            let source = match source {
-                LogSource::Agent => HostLogSource::Agent,
-                LogSource::Kernel => HostLogSource::Kernel,
-            };
-            kept.push((key.clone(), source), at, text);
-            any = true;
-        }
-        drop(kept);
-        if any {
-            self.0.changed.notify_waiters();
-        }
+        let source_of = |source: LogSource| match source {
+            LogSource::Agent => HostLogSource::Agent,
+            LogSource::Kernel => HostLogSource::Kernel,
+        };
+        self.push(key, lines.map(|(source, at, text)| (source_of(source), at, text)));
     }
 
     /// Keeps lines of a host's console, in their order.
     pub(crate) fn keep_console(&self, key: &HostKey, at: Timestamp, lines: Vec<String>) {
+        self.push(key, lines.into_iter().map(|text| (HostLogSource::Console, at, text)));
+    }
+
+    fn push(&self, key: &HostKey, lines: impl Iterator<Item = (HostLogSource, Timestamp, String)>) {
         let mut kept = self.lock_rings();
-        for text in lines {
-            kept.push((key.clone(), HostLogSource::Console), at, text);
-        }
+        let before = kept.numbered;
+        lines.for_each(|(source, at, text)| kept.push((key.clone(), source), at, text));
+        let any = kept.numbered > before;
         drop(kept);
-        self.0.changed.notify_waiters();
+        if any {
+            self.0.changed.notify_waiters();
+        }
     }
 
     /// Forgets a host that is gone.
@@ -110,7 +100,7 @@ impl HostLogs {
     }
 
     fn lock_rings(&self) -> MutexGuard<'_, LogRings> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.kept)
     }
 }
 

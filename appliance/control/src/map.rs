@@ -1,17 +1,22 @@
-//! Between the agent's protocol and the public kinds: neither knows the other.
+//! Maps between the agent's protocol and the public kinds: neither knows the other.
 //!
 //! Everything that comes from a host is cut to a bound here, once, so that no later part has to.
+
+/// Makes a record of what a host sent: the named texts are cleaned and bounded, the named values are copied.
+macro_rules! record {
+    ($record:ident of $from:ident, texts: $($text:ident),*; values: $($value:ident),*; $($rest:tt)*) => {
+        $record { $($text: field(&$from.$text),)* $($value: $from.$value,)* $($rest)* }
+    };
+}
 
 mod parts;
 
 use firesteel_contents::DiskContents;
-use firesteel_resources::{
-    hardware::{
-        CpuRecord, DiskRecord, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord, TableRecord,
-        neighbour::{NeighbourRecord, NicNeighbour},
-    },
-    hardware_data::Vlan,
+use firesteel_resources::hardware::neighbour::{NeighbourRecord, NicNeighbour};
+use firesteel_resources::hardware::{
+    CpuRecord, DiskRecord, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord, TableRecord,
 };
+use firesteel_resources::hardware_data::Vlan;
 use firesteel_wire::{self as wire, limits};
 use jiff::Timestamp;
 
@@ -29,67 +34,38 @@ pub(crate) fn hardware_record(
     timeline: u32,
     at: Timestamp,
 ) -> HardwareRecord {
+    let wire::Inventory { system, firmware, cpu, memory, nics, disks, hostname, parts } = inventory;
     HardwareRecord {
         attempt,
         plan,
         inspected_at: at,
         timeline,
-        system: SystemRecord {
-            manufacturer: field(&inventory.system.manufacturer),
-            product: field(&inventory.system.product),
-            serial: field(&inventory.system.serial),
-            uuid: field(&inventory.system.uuid),
-            version: field(&inventory.system.version),
-            sku: field(&inventory.system.sku),
-            family: field(&inventory.system.family),
-        },
-        firmware: FirmwareRecord {
-            mode: inventory.firmware.mode,
-            vendor: field(&inventory.firmware.vendor),
-            version: field(&inventory.firmware.version),
-            date: field(&inventory.firmware.date),
-            secure_boot: inventory.firmware.secure_boot,
-            setup_mode: inventory.firmware.setup_mode,
-            release: field(&inventory.firmware.release),
-            booted_from: field(&inventory.firmware.booted_from),
-        },
-        cpu: CpuRecord {
-            arch: field(&inventory.cpu.arch),
-            model: field(&inventory.cpu.model),
-            clock_mhz: if inventory.cpu.clock_mhz.is_finite() { inventory.cpu.clock_mhz } else { 0.0 },
-            flags: inventory.cpu.flags.iter().take(1024).map(|flag| field(flag)).collect(),
-            count: inventory.cpu.count,
-            sockets: inventory.cpu.sockets,
-            cores: inventory.cpu.cores,
-            offline: inventory.cpu.offline,
-            microcode: field(&inventory.cpu.microcode),
-        },
-        memory: MemoryRecord { total_mib: inventory.memory.total_mib, installed_mib: inventory.memory.installed_mib },
-        nics: inventory.nics.iter().take(limits::NICS_MAX).map(nic).collect(),
-        disks: inventory.disks.iter().take(limits::DISKS_MAX).map(disk).collect(),
-        hostname: field(&inventory.hostname),
-        parts: inventory.parts.as_deref().map(|told| Box::new(parts::parts(told))),
+        system: record!(SystemRecord of system,
+            texts: manufacturer, product, serial, uuid, version, sku, family; values: ;),
+        firmware: record!(FirmwareRecord of firmware,
+            texts: vendor, version, date, release, booted_from; values: mode, secure_boot, setup_mode;),
+        cpu: record!(CpuRecord of cpu,
+            texts: arch, model, microcode; values: count, sockets, cores, offline;
+            clock_mhz: if cpu.clock_mhz.is_finite() { cpu.clock_mhz } else { 0.0 },
+            flags: cpu.flags.iter().take(1024).map(|flag| field(flag)).collect(),
+        ),
+        memory: MemoryRecord { total_mib: memory.total_mib, installed_mib: memory.installed_mib },
+        nics: nics.iter().take(limits::NICS_MAX).map(nic).collect(),
+        disks: disks.iter().take(limits::DISKS_MAX).map(disk).collect(),
+        hostname: field(hostname),
+        parts: parts.as_deref().map(|told| Box::new(parts::parts(told))),
         changes: Vec::new(),
     }
 }
 
 fn nic(nic: &wire::InventoryNic) -> NicRecord {
-    NicRecord {
-        name: field(&nic.name),
-        mac: field(&nic.mac),
+    record!(NicRecord of nic,
+        texts: name, mac, driver, model, pci_address, firmware, duplex; values: speed_mbps, link, boot;
         ip: nic.ip.iter().take(64).map(|ip| field(ip)).collect(),
-        driver: field(&nic.driver),
-        model: field(&nic.model),
-        pci_address: field(&nic.pci_address),
-        speed_mbps: nic.speed_mbps,
-        link: nic.link,
-        boot: nic.boot,
-        firmware: field(&nic.firmware),
-        duplex: field(&nic.duplex),
         // What upstream's kind refuses would keep the whole record out.
         vlans: vlans(&nic.vlans),
         neighbour: None,
-    }
+    )
 }
 
 fn vlans(told: &[wire::InventoryVlan]) -> Vec<Vlan> {
@@ -102,19 +78,14 @@ pub(crate) fn neighbours(told: &[wire::Neighbour], attempt: u64) -> Vec<NicNeigh
     let heard = |told: &wire::Neighbour| NicNeighbour {
         nic: field(&told.nic),
         mac: field(&told.mac),
-        neighbour: NeighbourRecord {
+        neighbour: record!(NeighbourRecord of told,
+            texts: switch_id, port_id, port_description, switch_name, switch_description;
+            values: aggregated, frame_bytes_max;
             attempt,
-            switch_id: field(&told.switch_id),
-            port_id: field(&told.port_id),
-            port_description: field(&told.port_description),
-            switch_name: field(&told.switch_name),
-            switch_description: field(&told.switch_description),
             addresses: told.addresses.iter().take(limits::NEIGHBOUR_ADDRESSES_MAX).map(|one| field(one)).collect(),
             port_vlan: if told.port_vlan < 4095 { told.port_vlan } else { 0 },
             vlans: vlans(&told.vlans),
-            aggregated: told.aggregated,
-            frame_bytes_max: told.frame_bytes_max,
-        },
+        ),
     };
     told.iter().take(limits::NICS_MAX).map(heard).collect()
 }
@@ -124,24 +95,11 @@ fn vlan(vlan: &wire::InventoryVlan) -> Vlan {
 }
 
 fn disk(disk: &wire::InventoryDisk) -> DiskRecord {
-    DiskRecord {
-        device: field(&disk.device),
-        by_path: field(&disk.by_path),
+    record!(DiskRecord of disk,
+        texts: device, by_path, model, vendor, serial, wwn, wwn_with_extension, wwn_vendor_extension, hctl, firmware,
+            controller;
+        values: size_bytes, logical_block_bytes, physical_block_bytes, rotational, read_only, removable, transport;
         by_id: disk.by_id.iter().take(16).map(|name| field(name)).collect(),
-        size_bytes: disk.size_bytes,
-        logical_block_bytes: disk.logical_block_bytes,
-        physical_block_bytes: disk.physical_block_bytes,
-        model: field(&disk.model),
-        vendor: field(&disk.vendor),
-        serial: field(&disk.serial),
-        wwn: field(&disk.wwn),
-        wwn_with_extension: field(&disk.wwn_with_extension),
-        wwn_vendor_extension: field(&disk.wwn_vendor_extension),
-        hctl: field(&disk.hctl),
-        rotational: disk.rotational,
-        read_only: disk.read_only,
-        removable: disk.removable,
-        transport: disk.transport,
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
         contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {
@@ -151,11 +109,9 @@ fn disk(disk: &wire::InventoryDisk) -> DiskRecord {
                 TableRecord::Unreadable { why: field(why), damaged: *damaged }
             }
         }),
-        firmware: field(&disk.firmware),
-        controller: field(&disk.controller),
         capabilities: disk.capabilities.as_deref().map(|can| Box::new(parts::capabilities(can))),
         health: disk.health.as_deref().map(|health| Box::new(parts::health(health))),
-    }
+    )
 }
 
 /// What can stop an erasure is kept first, also of an agent whose lists are longer than this end's.

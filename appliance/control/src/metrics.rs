@@ -1,28 +1,20 @@
 //! Counting what happens to hosts, for `/metrics`: upstream's metrics by their names and labels, and ours.
 //!
-//! Counts are kept in memory and begin at nought with each start, as Prometheus expects it. What hosts are like
-//! now is not counted: it is surveyed when somebody asks ([`crate::Control::survey`]).
+//! Counts are kept in memory and begin at zero with each start, as Prometheus expects it. What hosts are like
+//! now is not counted: each request surveys it ([`crate::Control::survey`]).
 //!
 //! Where upstream has the labels `namespace` and `host`, so have we, for the first [`HOSTS_NAMED_MAX`] hosts
 //! since the start. All others are counted together, with both labels empty: a fleet of ten thousand would be
 //! half a million series. Nothing else is counted by host; a host's journal and events tell what happened to it.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
-use firesteel_plan::host::{
-    HostInputs, HostStep,
-    host_counts::{HostCount, TimedOperation, counted},
-};
-use firesteel_runtime::HostKey;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-    registry::Registry,
-};
+use firesteel_plan::host::host_counts::{HostCount, TimedOperation, counted};
+use firesteel_plan::host::{HostInputs, HostStep};
+use firesteel_runtime::{HostKey, lock};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
+use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
 
 use crate::standing::error_label;
 
@@ -95,13 +87,16 @@ struct ImageFetchLabels {
 #[derive(Clone)]
 pub(crate) struct HostMetrics(Arc<HostMetricFamilies>);
 
-impl fmt::Debug for HostMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostMetrics")
-    }
+struct HostMetricFamilies {
+    registers: Family<HostLabels, Histogram>,
+    inspections: Family<HostLabels, Histogram>,
+    provisions: Family<HostLabels, Histogram>,
+    deprovisions: Family<HostLabels, Histogram>,
+    counts: HostCounters,
 }
 
-struct HostMetricFamilies {
+#[derive(Default)]
+struct HostCounters {
     named: Mutex<HashSet<HostKey>>,
     reconciled: Family<HostLabels, Counter>,
     not_reconciled: Counter,
@@ -115,10 +110,6 @@ struct HostMetricFamilies {
     config_data: Family<DataTypeLabels, Counter>,
     delayed_provisioning: Family<HostLabels, Counter>,
     delayed_deprovisioning: Family<HostLabels, Counter>,
-    registers: Family<HostLabels, Histogram>,
-    inspections: Family<HostLabels, Histogram>,
-    provisions: Family<HostLabels, Histogram>,
-    deprovisions: Family<HostLabels, Histogram>,
     state_changes: Family<StateChange, Counter>,
     registrations_required: Counter,
     unmanaged: Counter,
@@ -135,53 +126,25 @@ struct HostMetricFamilies {
     network: Family<NetworkEventLabels, Counter>,
 }
 
-fn slow() -> Family<HostLabels, Histogram> {
-    Family::<HostLabels, Histogram>::new_with_constructor(|| Histogram::new(SLOW_SECONDS))
-}
-
 impl Default for HostMetrics {
     fn default() -> Self {
+        let timed = |seconds: fn() -> Histogram| Family::<HostLabels, Histogram>::new_with_constructor(seconds);
+        let slow = || timed(|| Histogram::new(SLOW_SECONDS));
         Self(Arc::new(HostMetricFamilies {
-            named: Mutex::default(),
-            reconciled: Family::default(),
-            not_reconciled: Counter::default(),
-            errors: Family::default(),
-            power_changes: Family::default(),
-            credentials_missing: Counter::default(),
-            credentials_invalid: Counter::default(),
-            credentials_updated: Counter::default(),
-            no_management_access: Counter::default(),
-            logins_refused: Counter::default(),
-            config_data: Family::default(),
-            delayed_provisioning: Family::default(),
-            delayed_deprovisioning: Family::default(),
-            registers: Family::<HostLabels, Histogram>::new_with_constructor(|| Histogram::new(QUICK_SECONDS)),
+            registers: timed(|| Histogram::new(QUICK_SECONDS)),
             inspections: slow(),
             provisions: slow(),
             deprovisions: slow(),
-            state_changes: Family::default(),
-            registrations_required: Counter::default(),
-            unmanaged: Counter::default(),
-            gave_up_cleaning: Counter::default(),
-            gave_up_power_off: Counter::default(),
-            deletions_delayed: Counter::default(),
-            attempts: Counter::default(),
-            released_uncleaned: Counter::default(),
-            written_bytes: Counter::default(),
-            erased_bytes: Family::default(),
-            images: Family::default(),
-            agents_refused: Counter::default(),
-            second_claimants: Counter::default(),
-            network: Family::default(),
+            counts: HostCounters::default(),
         }))
     }
 }
 
 impl HostMetrics {
-    /// Names all of them. The names that begin with `metal3_` are upstream's, with its labels.
+    /// Registers all of them. The names that begin with `metal3_` are upstream's, with its labels.
     pub(crate) fn register(&self, to: &mut Registry) {
         self.register_upstreams(to);
-        let all = &*self.0;
+        let all = &self.0.counts;
         let mut own = |name: &str, help: &str, counter: &Counter| to.register(name, help, counter.clone());
         own("firesteel_attempts", "Boots of hosts that got a number", &all.attempts);
         own("firesteel_logins_refused", "Logins that BMCs refused", &all.logins_refused);
@@ -199,7 +162,7 @@ impl HostMetrics {
     }
 
     fn register_upstreams(&self, to: &mut Registry) {
-        let all = &*self.0;
+        let all = &self.0.counts;
         to.register("metal3_reconcile", "Steps of hosts", all.reconciled.clone());
         to.register("metal3_host_error", "Errors that hosts came into", all.errors.clone());
         let power = "Orders to switch a host on or off that its BMC carried out; a reset counts as on";
@@ -216,10 +179,10 @@ impl HostMetrics {
             let name = format!("metal3_operation_{what}_duration_seconds");
             to.register(name, format!("How long it took to {what} a host"), family.clone());
         };
-        took("register", &all.registers);
-        took("inspect", &all.inspections);
-        took("provision", &all.provisions);
-        took("deprovision", &all.deprovisions);
+        took("register", &self.0.registers);
+        took("inspect", &self.0.inspections);
+        took("provision", &self.0.provisions);
+        took("deprovision", &self.0.deprovisions);
         to.register("metal3_provisioning_state_change", "Changes of a host's state", all.state_changes.clone());
         let mut count = |name: &str, help: &str, counter: &Counter| to.register(name, help, counter.clone());
         count("metal3_reconcile_error", "Steps that could not be made or stored", &all.not_reconciled);
@@ -241,7 +204,7 @@ impl HostMetrics {
 
     /// A step was made and stored.
     pub(crate) fn step(&self, key: &HostKey, seen: &HostInputs, step: &HostStep) {
-        let all = &*self.0;
+        let all = &self.0.counts;
         let host = self.named(key);
         all.reconciled.get_or_create(&host).inc();
         for count in counted(seen, step) {
@@ -250,7 +213,7 @@ impl HostMetrics {
     }
 
     fn count(&self, host: &HostLabels, count: &HostCount) {
-        let all = &*self.0;
+        let all = &self.0.counts;
         match count {
             HostCount::StateChanged { from, to } => {
                 let change = StateChange { prev_state: from.word(), new_state: to.word() };
@@ -273,10 +236,10 @@ impl HostMetrics {
             }
             HostCount::Took { operation, seconds } => {
                 let took = match operation {
-                    TimedOperation::Register => &all.registers,
-                    TimedOperation::Inspect => &all.inspections,
-                    TimedOperation::Provision => &all.provisions,
-                    TimedOperation::Deprovision => &all.deprovisions,
+                    TimedOperation::Register => &self.0.registers,
+                    TimedOperation::Inspect => &self.0.inspections,
+                    TimedOperation::Provision => &self.0.provisions,
+                    TimedOperation::Deprovision => &self.0.deprovisions,
                 };
                 took.get_or_create(host).observe(*seconds);
             }
@@ -298,32 +261,32 @@ impl HostMetrics {
     }
 
     pub(crate) fn step_failed(&self) {
-        bump(&self.0.not_reconciled);
+        bump(&self.0.counts.not_reconciled);
     }
 
     /// A disk is proven to be erased by this method, or its metadata was read back as cleared.
     pub(crate) fn erased(&self, method: &str, bytes: u64) {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
-        self.0.erased_bytes.get_or_create(&ErasureLabels { method }).inc_by(bytes);
+        self.0.counts.erased_bytes.get_or_create(&ErasureLabels { method }).inc_by(bytes);
     }
 
     pub(crate) fn image_fetched(&self, is_ready: bool) {
         let outcome = if is_ready { "ready" } else { "failed" };
-        self.0.images.get_or_create(&ImageFetchLabels { outcome }).inc();
+        self.0.counts.images.get_or_create(&ImageFetchLabels { outcome }).inc();
     }
 
-    /// `event`: one of the names that [`crate::NetworkEvent::name`] has.
+    /// Counts a network event by one of the names that [`crate::NetworkEvent::name`] has.
     pub(crate) fn network(&self, event: &'static str) {
-        self.0.network.get_or_create(&NetworkEventLabels { event }).inc();
+        self.0.counts.network.get_or_create(&NetworkEventLabels { event }).inc();
     }
 
     pub(crate) fn agent_refused(&self) {
-        bump(&self.0.agents_refused);
+        bump(&self.0.counts.agents_refused);
     }
 
     /// The labels of a host: its own while there are few.
     fn named(&self, key: &HostKey) -> HostLabels {
-        let mut named = self.0.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = lock(&self.0.counts.named);
         if !named.contains(key) {
             if named.len() >= HOSTS_NAMED_MAX {
                 return HostLabels::default();

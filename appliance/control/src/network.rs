@@ -19,65 +19,34 @@ pub enum DhcpRequestSource {
 /// One thing that a client did or got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
-    DhcpOffer {
-        address: Ipv4Addr,
-        client: String,
-        asker: DhcpRequestSource,
-    },
-    DhcpAck {
-        address: Ipv4Addr,
-        client: String,
-        asker: DhcpRequestSource,
-    },
-    DhcpNak {
-        reason: String,
-        asker: DhcpRequestSource,
-    },
+    /// DHCP offered it an address.
+    DhcpOffer { address: Ipv4Addr, client: String, asker: DhcpRequestSource },
+    /// DHCP confirmed its address.
+    DhcpAck { address: Ipv4Addr, client: String, asker: DhcpRequestSource },
+    /// DHCP refused it an address.
+    DhcpNak { reason: String, asker: DhcpRequestSource },
     /// It says that another machine uses the address that it got.
-    DhcpDecline {
-        text: String,
-    },
+    DhcpDecline { text: String },
     /// It asked for something to boot, and there is no loader for its architecture.
-    NoLoader {
-        reason: String,
-    },
-    Loader {
-        file: String,
-        bytes: u64,
-        via: &'static str,
-    },
-    LoaderFailed {
-        file: String,
-        reason: String,
-    },
+    NoLoader { reason: String },
+    /// It fetched a loader.
+    Loader { file: String, bytes: u64, via: &'static str },
+    /// It could not fetch a loader.
+    LoaderFailed { file: String, reason: String },
     /// A loader or kernel was fetched and nothing came of it.
-    BootStalled {
-        text: String,
-    },
-    Script {
-        bytes: u64,
-        is_uefi: bool,
-        /// What its SMBIOS holds that is no text, in words.
-        odd: String,
-    },
+    BootStalled { text: String },
+    /// It got a boot script. `odd`: what its SMBIOS holds that is no text, in words.
+    Script { bytes: u64, is_uefi: bool, odd: String },
     /// A script was asked for while the agent of the host may still be at work.
-    ScriptWaits {
-        why: String,
-    },
+    ScriptWaits { why: String },
     /// A script was asked for from an address that may not be the machine's.
-    AddressMismatch {
-        text: String,
-    },
+    AddressMismatch { text: String },
     /// An iPXE that cannot start our kernel asked for a script.
-    WrongBuild {
-        buildarch: String,
-    },
-    Kernel {
-        bytes: u64,
-    },
-    Initramfs {
-        bytes: u64,
-    },
+    WrongBuild { buildarch: String },
+    /// It fetched the kernel.
+    Kernel { bytes: u64 },
+    /// It fetched the initramfs.
+    Initramfs { bytes: u64 },
     /// A provisioned host on BIOS looked at all its drives and did not find its disk.
     NoDisk,
 }
@@ -107,22 +76,14 @@ impl NetworkEvent {
 
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
-        match self {
-            Self::Loader { bytes, .. }
-            | Self::Script { bytes, .. }
-            | Self::Kernel { bytes }
-            | Self::Initramfs { bytes } => Some(*bytes),
-            Self::DhcpOffer { .. }
-            | Self::DhcpAck { .. }
-            | Self::DhcpNak { .. }
-            | Self::DhcpDecline { .. }
-            | Self::NoLoader { .. }
-            | Self::LoaderFailed { .. }
-            | Self::BootStalled { .. }
-            | Self::ScriptWaits { .. }
-            | Self::AddressMismatch { .. }
-            | Self::WrongBuild { .. }
-            | Self::NoDisk => None,
+        if let Self::Loader { bytes, .. }
+        | Self::Script { bytes, .. }
+        | Self::Kernel { bytes }
+        | Self::Initramfs { bytes } = self
+        {
+            Some(*bytes)
+        } else {
+            None
         }
     }
 

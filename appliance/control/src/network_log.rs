@@ -1,12 +1,8 @@
 //! The network's events, taken into what is known of boots, and into journals.
 
 use firesteel_facts::Mac;
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use firesteel_boot::StalledBoot;
 use firesteel_plan::journal;
@@ -16,17 +12,12 @@ use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::{
-    NetworkEvent,
-    boot_record::StageNote,
-    note_rate::NotePace,
-    notes::{BATCH_MAX, JournalNote, SLEEP_MAX, WRITES_MAX},
-    shared::Shared,
-};
+use crate::notes::{BATCH_MAX, JournalNote, SLEEP_MAX, WRITES_MAX};
+use crate::{NetworkEvent, boot_record::StageNote, note_rate::NotePace, shared::Shared};
 
 /// Takes in what DHCP, TFTP and HTTP saw of machines.
-#[derive(Clone, Debug)]
-pub(crate) struct NetworkLog {
+#[derive(Clone)]
+pub struct NetworkLog {
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -42,7 +33,7 @@ impl NetworkLog {
 
     /// Takes an event of the machine with this MAC into its host's journal, too. Never waits; drops the event when too
     /// many are waiting.
-    pub(crate) fn note(&self, mac: Mac, event: NetworkEvent) {
+    pub fn note(&self, mac: Mac, event: NetworkEvent) {
         self.watch(mac, &event);
         if self.shared.notes.try_send(JournalNote::Network { at: self.shared.now(), mac, event }).is_err() {
             tracing::warn!(%mac, "too many network events are waiting: one is lost for the journal");
@@ -50,7 +41,7 @@ impl NetworkLog {
     }
 
     /// A file of a boot was fetched whole in one answer. Where that was a stage of the boot, it is written as such.
-    pub(crate) fn boot_file_fetched(&self, mac: Mac, event: NetworkEvent, is_stage: bool) {
+    pub fn boot_file_fetched(&self, mac: Mac, event: NetworkEvent, is_stage: bool) {
         if is_stage && self.shared.is_host(mac) {
             self.watch(mac, &event);
         } else {
@@ -59,7 +50,7 @@ impl NetworkLog {
     }
 
     /// Takes in an event of a machine of which only the address is known; nothing when no machine has a lease of it.
-    pub(crate) fn note_address(&self, address: IpAddr, event: NetworkEvent) {
+    pub fn note_address(&self, address: IpAddr, event: NetworkEvent) {
         match self.leaseholder(address) {
             Some(mac) => self.note(mac, event),
             None => {
@@ -78,18 +69,18 @@ impl NetworkLog {
     }
 
     /// Takes in a lease of our DHCP. Earlier leases of the machine and of the address are over.
-    pub(crate) fn leased(&self, mac: Mac, address: Ipv4Addr, until: Timestamp) {
+    pub fn leased(&self, mac: Mac, address: Ipv4Addr, until: Timestamp) {
         self.shared.leases.lock().begin(mac, address, until, self.shared.now());
     }
 
     /// Takes in that a machine gave its address back, or may not use it.
-    pub(crate) fn lease_ended(&self, mac: Mac, address: Ipv4Addr) {
+    pub fn lease_ended(&self, mac: Mac, address: Ipv4Addr) {
         self.shared.leases.lock().end(mac, address);
     }
 
     /// Looks up the machine that has a live lease of this address.
     #[must_use]
-    pub(crate) fn leaseholder(&self, address: IpAddr) -> Option<Mac> {
+    pub fn leaseholder(&self, address: IpAddr) -> Option<Mac> {
         self.shared.leases.lock().holder(address, self.shared.now())
     }
 
@@ -101,7 +92,7 @@ impl NetworkLog {
 
     /// Names the hosts that are known at an address, by their uids: mostly one or none; several behind one NAT.
     #[must_use]
-    pub(crate) fn hosts_at(&self, address: IpAddr) -> Vec<Arc<str>> {
+    pub fn hosts_at(&self, address: IpAddr) -> Vec<Arc<str>> {
         let address = address.to_canonical();
         let holder = self.leaseholder(address);
         let views = self.shared.views();
@@ -141,7 +132,7 @@ pub(crate) async fn run(
                 note = notes.recv() => note,
             }
         };
-        let first = match timeout(&*log.shared.handles.runtime, wait, next).await {
+        let first = match timeout(&*log.shared.runtime, wait, next).await {
             Some(Some(note)) => Some(note),
             Some(None) => return Ok(()),
             None => None,
@@ -203,7 +194,7 @@ async fn write(log: &NetworkLog, key: &HostKey, due: &WrittenNotes) {
             NetworkNote { attempt, ..note.clone() }.add_to(&mut status.network);
         }
     };
-    if let Err(status) = log.shared.handles.journals.change(key, change).await {
+    if let Err(status) = log.shared.journals.change(key, change).await {
         tracing::warn!(host = %key, error = %status.message, "could not write what was seen of a boot");
     }
 }
@@ -212,7 +203,7 @@ async fn write(log: &NetworkLog, key: &HostKey, due: &WrittenNotes) {
 pub(crate) async fn watch_boots(log: NetworkLog) -> Result<(), ControllerError> {
     let watch = log.shared.boot_watch.clone();
     loop {
-        let runtime = &*log.shared.handles.runtime;
+        let runtime = &*log.shared.runtime;
         let due = watch.lock().poll_timeout();
         let wait = due.map_or(SLEEP_MAX, |at| {
             Duration::try_from(at.duration_since(log.shared.now())).unwrap_or_default().min(SLEEP_MAX)

@@ -9,14 +9,14 @@ use firesteel_resources::host_journal::NetworkNote;
 use firesteel_runtime::HostKey;
 use jiff::{SignedDuration, Timestamp};
 
-/// Between two writes of what comes again.
+/// The time between two writes of what comes again.
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 /// Kinds that are written at once in one window: a boot has about ten.
 const AT_ONCE_MAX: usize = 16;
 
-/// Writes at once for all hosts in one window: a stranger who knows the MACs of many hosts cannot have them all written again
-/// and again. Hosts that are switched on together have more to say; what is left over comes with their boots' stages, or
-/// a minute later.
+/// Writes at once for all hosts in one window: a stranger who knows the MACs of many hosts cannot have them all written
+/// again and again. Hosts that are switched on together have more to say; what is left over comes with their boots'
+/// stages, or a minute later.
 const ALL_AT_ONCE_MAX: usize = 512;
 
 /// Notes of all hosts that wait to be written; what comes beyond is not counted.
@@ -51,7 +51,7 @@ impl HostPace {
     }
 }
 
-/// When the window ends that began then.
+/// Returns when the window ends that began then.
 fn ends_at(since: Timestamp) -> Timestamp {
     since.checked_add(WINDOW).unwrap_or(Timestamp::MAX)
 }
@@ -99,7 +99,7 @@ impl NotePace {
         pending
     }
 
-    /// When something is to be written, unless it is before.
+    /// Returns when something is to be written, unless it is before.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
         self.hosts.values().filter(|host| !host.pending.is_empty()).map(HostPace::ends_at).min()
     }

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 
 use crate::DISCOVERED_MAX;
 
-/// Places of machines that have fetched something, of those for all. A byte is soon fetched in a name that is made up: they
-/// must leave places to machines that are about to.
+/// Places of machines that have fetched something, of those for all. A byte is soon fetched in a name that is made up:
+/// they must leave places to machines that are about to.
 pub(crate) const FETCHING_MAX: usize = DISCOVERED_MAX / 2;
 
 /// Boots of machines that no host is. Where there are too many, the one that was silent for longest goes first of those

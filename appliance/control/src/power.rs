@@ -2,12 +2,12 @@
 
 use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 
+use firesteel_bmc::bmc_queue::BmcSessionGuard;
+use firesteel_bmc::ipmi::{ConsoleData, ConsoleSet, Ipmi, IpmiClient};
 use firesteel_bmc::{
     BmcAddress, BmcBootMode, BmcCredentials, BmcInventory, BmcQueues, BmcSessionLocks, BmcTimeouts, BootSet, BootWish,
     Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState, Redfish, RedfishClient,
     SystemReport as Identified, Tls,
-    bmc_queue::BmcSessionGuard,
-    ipmi::{ConsoleData, ConsoleSet, Ipmi, IpmiClient},
 };
 use firesteel_dial::Dialer;
 use firesteel_plan::host::BmcInputs;
@@ -19,13 +19,12 @@ pub type BmcAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send
 /// What became of the wish to listen to a console.
 #[derive(Debug)]
 pub enum ConsoleAttachResult {
+    /// This listens.
     To(Box<dyn BmcConsole>),
-    /// Somebody else listens.
+    /// Another client listens.
     Taken,
     /// There is none, and will be none by itself: why, in words.
-    NotOffered {
-        why: String,
-    },
+    NotOffered { why: String },
 }
 
 /// How BMCs are reached.
@@ -61,7 +60,7 @@ pub trait BmcSession: Send + Sync {
     fn set_power(&self, action: PowerAction) -> BmcAnswer<'_, ()>;
     /// `mode` is the host's, for protocols that have no way to leave the firmware's alone.
     fn set_boot_once(&self, target: NextBootSource, mode: BmcBootMode) -> BmcAnswer<'_, BootSet>;
-    /// The same for any override; `mode` is the host's, the wish's what the owner asked for.
+    /// Sets any override; `mode` is the host's, that of the wish what the owner asked for.
     fn order_boot<'a>(&'a self, wish: BootWish<'a>, mode: BmcBootMode) -> BmcAnswer<'a, BootSet> {
         self.set_boot_once(wish.target, mode)
     }
@@ -114,7 +113,7 @@ pub trait BmcConsole: Send + Sync + std::fmt::Debug {
 pub struct SchemeDriver {
     dialer: Dialer,
     lines: BmcQueues,
-    /// For IPMI, whose sessions do not ask by a line.
+    /// Locks for IPMI, whose sessions do not ask by a line.
     doors: BmcSessionLocks,
     leaves_consoles: bool,
 }
@@ -292,10 +291,6 @@ pub(crate) struct PowerView {
 }
 
 impl PowerView {
-    pub(crate) fn seen(&self) -> BmcInputs {
-        self.seen.clone()
-    }
-
     /// Takes a call on, unless another one is under way or this one's ticket ran before.
     pub(crate) fn take_on(&mut self, ticket: u64) -> bool {
         let is_new = !self.seen.in_flight && self.tickets.insert(ticket);

@@ -14,15 +14,11 @@ pub mod grading;
 use std::sync::Arc;
 
 use firesteel_kube::{Objects, Status};
-use firesteel_plan::{
-    evidence::{BootCase, DiskWork, asks, unseen},
-    journal,
-};
-use firesteel_resources::{
-    Receipt,
-    host_journal::{HostJournalStatus, ReceiptRecord},
-    receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name},
-};
+use firesteel_plan::evidence::{BootCase, DiskWork, asks, unseen};
+use firesteel_plan::journal;
+use firesteel_resources::Receipt;
+use firesteel_resources::host_journal::{HostJournalStatus, ReceiptRecord};
+use firesteel_resources::receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name};
 use firesteel_runtime::HostKey;
 use firesteel_wire as wire;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -32,7 +28,7 @@ use crate::{disk_identity::identity, shared::Shared};
 use document::{ObservedBoot, ReceiptAction, ReceiptContext, ReceiptDocument, ReceiptHost};
 
 /// Signs receipts, and keeps as many as a host may have.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ReceiptKeeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) receipts: Objects<Receipt>,
@@ -97,7 +93,7 @@ impl ReceiptKeeper {
     pub(crate) async fn forget_receipts(&self, namespace: &str, names: &[String]) {
         for name in names {
             if let Err(status) = self.receipts.delete(namespace, name).await {
-                tracing::warn!(%namespace, %name, error = %status.message, "removing an old receipt");
+                tracing::warn!(%namespace, %name, error = %status.message, "could not remove an old receipt; it stays until the next one is removed");
             }
         }
     }
@@ -105,12 +101,14 @@ impl ReceiptKeeper {
     /// A host is gone: its receipts stay, and the oldest of hosts that are gone make room.
     pub(crate) async fn tidy_receipts(&self, namespace: &str) {
         // One that cannot be read seems to be gone, and its receipts are evidence.
-        if self.shared.unreadable_host().is_some() {
+        if self.shared.views().unreadable_host().is_some() {
             return;
         }
         let (all, _) = match self.receipts.list(Some(namespace)).await {
             Ok(listed) => listed,
-            Err(status) => return tracing::warn!(%namespace, error = %status.message, "looking through receipts"),
+            Err(status) => {
+                return tracing::warn!(%namespace, error = %status.message, "could not list receipts; those of hosts that are gone stay");
+            }
         };
         let of_gone: Vec<&Receipt> = {
             let views = self.shared.views();

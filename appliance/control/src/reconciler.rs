@@ -8,19 +8,23 @@ use firesteel_plan::journal;
 use firesteel_resources::{BareMetalHost, Secret};
 use firesteel_runtime::{ControllerError, HostKey, StepLock};
 
-use crate::{
-    bmc_work::BmcWork, console::readers::ConsoleReaders, hand_off::HandOffReader, hardware_store::HardwareStore,
-    image_fetches::ImageFetches, instances::InstanceReports, receipts::ReceiptKeeper, shared::Shared,
-    unowned_objects::UnownedObjects,
-};
+use crate::bmc_work::BmcWork;
+use crate::console::readers::ConsoleReaders;
+use crate::hand_off::HandOffReader;
+use crate::hardware_store::HardwareStore;
+use crate::image_fetches::ImageFetches;
+use crate::instances::InstanceReports;
+use crate::receipts::ReceiptKeeper;
+use crate::shared::Shared;
+use crate::unowned_objects::UnownedObjects;
 
-/// How often a step that somebody waits for is made again where others wrote in between.
+/// How often a step that a caller waits for is made again where others wrote in between.
 const STEPS_NOW_MAX: usize = 20;
-/// Between two looks at a host of which something is damaged.
+/// The time between two looks at a host of which something is damaged.
 const DAMAGE_LOOKED_AT: Duration = Duration::from_secs(60);
 
 /// Steps hosts. Its parts are handles.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HostReconciler {
     pub(crate) shared: Arc<Shared>,
     pub(crate) hosts: Objects<BareMetalHost>,
@@ -36,8 +40,8 @@ pub(crate) struct HostReconciler {
     pub(crate) endpoints: Endpoints,
 }
 
-/// A step under way. It ends with this, also where nobody waits for it any more: whoever asked for a boot
-/// script may have hung up. The host would never be stepped again, so one that was broken off is made up for.
+/// A step under way. It ends with this, also where no caller waits for it any more: a client that asked for a boot
+/// script may have hung up. The host would never be stepped again, so it is queued once more.
 struct RunningStep<'a> {
     reconciler: &'a HostReconciler,
     key: HostKey,
@@ -55,7 +59,7 @@ impl Drop for RunningStep<'_> {
     fn drop(&mut self) {
         self.lock = None;
         if !self.is_over {
-            self.reconciler.shared.handles.queue.wake(&self.key);
+            self.reconciler.shared.queue.wake(&self.key);
         }
     }
 }
@@ -63,29 +67,29 @@ impl Drop for RunningStep<'_> {
 impl HostReconciler {
     pub(crate) async fn step_forever(&self) -> Result<(), ControllerError> {
         // A host cannot be judged before all are known: another one may have its MAC.
-        self.shared.handles.hosts.hosts_read().await;
+        self.shared.hosts.hosts_read().await;
         // Nor whether its disks may be changed.
-        self.shared.handles.hosts.halts_read().await;
+        self.shared.hosts.halts_read().await;
         loop {
-            let key = self.shared.handles.queue.next().await;
+            let key = self.shared.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
             let Some(stepping) = self.begin_step(&key) else {
-                self.shared.handles.queue.wake_in(&key, Duration::from_millis(20));
+                self.shared.queue.wake_in(&key, Duration::from_millis(20));
                 continue;
             };
             if let Err(status) = self.step_begun(&key, stepping).await {
-                // A conflict means that somebody wrote in between: what they wrote is to be seen first.
+                // A conflict means that another write came in between: what it wrote is to be seen first.
                 let delay = match (status.is_conflict(), status.is_unreadable()) {
                     (true, _) => Duration::ZERO,
-                    // Its end is told.
+                    // The end of the damage wakes all hosts.
                     (false, true) => DAMAGE_LOOKED_AT,
                     (false, false) => Duration::from_secs(5),
                 };
                 if !status.is_conflict() {
                     self.shared.metrics.step_failed();
-                    tracing::error!(host = %key, error = %status.message, "stepping a host");
+                    tracing::error!(host = %key, error = %status.message, "could not step a host; it is tried again");
                 }
-                self.shared.handles.queue.wake_in(&key, delay);
+                self.shared.queue.wake_in(&key, delay);
             }
         }
     }
@@ -109,7 +113,7 @@ impl HostReconciler {
     }
 
     async fn wait_for_step(&self, key: &HostKey) -> RunningStep<'_> {
-        let lock = self.shared.handles.steps.wait(key, &*self.shared.handles.runtime).await;
+        let lock = self.shared.steps.wait(key, &*self.shared.runtime).await;
         self.stepping(key, lock)
     }
 
@@ -125,7 +129,7 @@ impl HostReconciler {
             // have been made.
             let has_slot = self.has_slot(key).await;
             let next = self.shared.views().slots.cannot_say(key, has_slot);
-            next.iter().for_each(|key| self.shared.handles.queue.wake(key));
+            next.iter().for_each(|key| self.shared.queue.wake(key));
         }
         stepping.end();
         result
@@ -133,13 +137,13 @@ impl HostReconciler {
 
     /// Whether the host has a slot by its stored memory; `None` where that cannot be read.
     async fn has_slot(&self, key: &HostKey) -> Option<bool> {
-        let journal = self.shared.handles.journals.read(key).await.ok()?;
+        let journal = self.shared.journals.read(key).await.ok()?;
         Some(journal.is_some_and(|journal| journal::has_slot(&journal)))
     }
 
-    /// `None` while another step of the host is under way.
+    /// Begins a step; `None` while another one of the host is under way.
     fn begin_step(&self, key: &HostKey) -> Option<RunningStep<'_>> {
-        self.shared.handles.steps.begin(key).map(|lock| self.stepping(key, lock))
+        self.shared.steps.begin(key).map(|lock| self.stepping(key, lock))
     }
 
     fn stepping(&self, key: &HostKey, lock: StepLock) -> RunningStep<'_> {
@@ -149,6 +153,6 @@ impl HostReconciler {
     /// A host that is gone is not worked on any more.
     pub(crate) fn free_slot(&self, key: &HostKey) {
         let next = self.shared.views().slots.forget(key);
-        next.iter().for_each(|key| self.shared.handles.queue.wake(key));
+        next.iter().for_each(|key| self.shared.queue.wake(key));
     }
 }

@@ -10,6 +10,6 @@ pub(crate) fn refusal(reason: RefusalReason, message: &str) -> RefusalReply {
 
 /// Refuses because the store failed; the agent asks again.
 pub(crate) fn busy(status: Status) -> RefusalReply {
-    tracing::error!(error = %status.message, "storing what an agent said");
+    tracing::error!(error = %status.message, "could not store what an agent said; it asks again");
     refusal(RefusalReason::Busy, "the appliance could not store this: try again")
 }

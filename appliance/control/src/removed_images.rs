@@ -1,7 +1,7 @@
 //! Images that left the store while another acquisition of theirs was under way. Pure.
 //!
-//! An acquisition looks an image up, and it is known as ready a moment later. If it is removed in between, who removes it
-//! finds nothing to forget: the acquisition must find out by itself.
+//! An acquisition looks an image up, and it is known as ready a moment later. If it is removed in between, who removes
+//! it finds nothing to forget: the acquisition must find out by itself.
 
 use std::collections::VecDeque;
 

@@ -1,20 +1,18 @@
 //! What a report says that the one before did not, into the journal. Pure.
 
 use firesteel_plan::journal;
-use firesteel_resources::{
-    hardware::{changes::changes, neighbour::NicNeighbour as Spoken},
-    host_journal::{HostJournalStatus, JournalProgress, ReceiptRecord, TimelineEvent},
-};
+use firesteel_resources::hardware::{changes::changes, neighbour::NicNeighbour as Spoken};
+use firesteel_resources::host_journal::{HostJournalStatus, JournalProgress, ReceiptRecord, TimelineEvent};
 use firesteel_runtime::event;
 use firesteel_wire::{AgentReport, Evidence, StepReceipt, StepReport, StepState, limits};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{map, receipts};
+use crate::{map, receipts, step_speed::percent};
 
-/// Of one receipt's evidence as JSON, the inventory apart. What agents send has less than a tenth of it.
+/// The most bytes of one receipt's evidence as JSON, the inventory apart. What agents send has less than a tenth of it.
 pub(crate) const EVIDENCE_BYTES_MAX: usize = 16 << 10;
-/// In the place of evidence that has more.
+/// Stands in the place of evidence that has more.
 const TOO_LARGE: &str = "too_large";
 
 /// What a report says that the one before did not.
@@ -40,7 +38,7 @@ impl ReportChanges {
             let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
             changes.step(old, step, written_bytes(report, step), now);
         }
-        // Of disks that are erased at once the one that must not lose its power is told, also after a restart.
+        // Of disks that are erased at once the one that must not lose its power is shown, also after a restart.
         let running = || report.steps.iter().filter(|step| step.state == StepState::Running);
         let told = running().find(|step| firesteel_wire::erasure::cannot_stop(&step.activity)).or(running().next());
         changes.progress = told.map(|step| progress(step, report.plan, attempt, now));
@@ -181,7 +179,7 @@ impl ReportChanges {
     }
 }
 
-/// Tells of evidence for which the journal has no room.
+/// Describes evidence for which the journal has no room.
 fn lost_receipts_text(lost: &[ReceiptRecord]) -> String {
     let each: Vec<String> = lost
         .iter()
@@ -193,7 +191,7 @@ fn lost_receipts_text(lost: &[ReceiptRecord]) -> String {
     format!("this boot brought more evidence than is kept: not kept any more is that of {}", each.join(", "))
 }
 
-/// Tells of signed receipts that made room for new ones.
+/// Describes signed receipts that made room for new ones.
 pub(crate) fn dropped(names: &[String], status: &HostJournalStatus) -> String {
     let (count, kept) = (names.len(), status.signed.len());
     let first = names.first().map(String::as_str).unwrap_or_default();
@@ -232,10 +230,6 @@ fn names(step: &str) -> (&'static str, &'static str) {
 }
 
 fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> JournalProgress {
-    let percent = match step.total_bytes {
-        0 => 0,
-        total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
-    };
     JournalProgress {
         attempt,
         plan,
@@ -243,7 +237,7 @@ fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> Journ
         activity: map::field(&step.activity),
         done_bytes: step.done_bytes,
         total_bytes: step.total_bytes,
-        percent,
+        percent: percent(step),
         at: now,
         ..JournalProgress::default()
     }
@@ -298,10 +292,8 @@ mod tests {
     use firesteel_wire::{Neighbour, PublicKey};
 
     use super::*;
-    use crate::binding::{
-        bind,
-        examples::{facts, hello, journal},
-    };
+    use crate::binding::bind;
+    use crate::binding::examples::{facts, hello, journal};
 
     fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> AgentReport {
         AgentReport {
@@ -332,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Receipts were told by their count: one that replaced a hidden one was acknowledged and not kept.
+    /// Receipts were compared by their count: one that replaced a hidden one was acknowledged and not kept.
     #[test]
     fn a_receipt_that_was_left_out_hides_no_other() {
         let receipt = |index| StepReceipt {

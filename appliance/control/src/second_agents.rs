@@ -9,14 +9,22 @@ use firesteel_runtime::HostKey;
 use firesteel_wire::{AgentReport, RefusalReason, RefusalReply};
 use jiff::Timestamp;
 
-use crate::{
-    agents::AgentConversations,
-    claimants::{claim, former, is_claimant},
-    host_inputs::cannot_stop,
-    map,
-    refusals::{busy, refusal},
-    views::LiveHost,
-};
+use crate::claimants::{claim, former, is_claimant};
+use crate::refusals::{busy, refusal};
+use crate::{agents::AgentConversations, host_inputs::cannot_stop, map, views::LiveHost};
+
+/// When a claimant was heard, and whether it said that a drive of it cannot stop.
+#[derive(Clone, Copy)]
+pub(crate) struct HeardClaimant {
+    pub(crate) at: Timestamp,
+    pub(crate) cannot_stop: Option<bool>,
+}
+
+impl HeardClaimant {
+    fn by(report: &AgentReport, at: Timestamp) -> Self {
+        Self { at, cannot_stop: Some(cannot_stop(report).is_some()) }
+    }
+}
 
 impl AgentConversations {
     /// Takes note of a message of the bound agent, which may be answered much later.
@@ -32,22 +40,16 @@ impl AgentConversations {
         self.shared.views().hosts.get(key).is_some_and(|view| view.is_claimed)
     }
 
-    /// Holds a machine that claims a host beside another one. `is_new`: it was not known until now, so that the other one is
-    /// stopped as well.
-    pub(crate) fn hold_claimant(
-        &self,
-        key: &HostKey,
-        other: &str,
-        is_new: bool,
-        (heard_at, cannot_stop): (Timestamp, Option<bool>),
-    ) -> RefusalReply {
+    /// Holds a machine that claims a host beside another one. `is_new`: it was not known until now, so that the other
+    /// one is stopped as well.
+    pub(crate) fn hold_claimant(&self, key: &HostKey, other: &str, is_new: bool, heard: HeardClaimant) -> RefusalReply {
         let text = format!(
             "more than one machine says that it is host {}: nothing is destroyed, and this machine waits, until that is \
              settled; `firesteel describe host {}` shows both",
             key.name, key.name
         );
         if let Some(view) = self.shared.views().hosts.get_mut(key) {
-            view.claims.note(other, heard_at, cannot_stop);
+            view.claims.note(other, heard.at, heard.cannot_stop);
             if is_new {
                 // Before the planner's step: the next reply to the bound agent says so.
                 view.is_claimed = true;
@@ -59,7 +61,7 @@ impl AgentConversations {
         }
         if is_new {
             tracing::warn!(host = %key, key = %other.get(..16).unwrap_or(other), "another machine claims to be this host: both are held");
-            self.shared.handles.queue.wake(key);
+            self.shared.queue.wake(key);
         }
         refusal(RefusalReason::Held, &text)
     }
@@ -111,8 +113,8 @@ impl AgentConversations {
         self.note_claim(key, other, report, journal).await
     }
 
-    /// Answers a report of an attempt that is over. The agent that was bound before the current one is held where it goes
-    /// on to report; one that leaves, or that no other one replaced, is sent away.
+    /// Answers a report of an attempt that is over. The agent that was bound before the current one is held where it
+    /// goes on to report; one that leaves, or that no other one replaced, is sent away.
     pub(crate) async fn late_report(
         &self,
         key: &HostKey,
@@ -130,7 +132,7 @@ impl AgentConversations {
         let is_held = is_claimant(journal, &said);
         let Some(former) = former(journal, claims.attempt, &said).filter(|_| !report.leaving) else {
             if is_held && !report.leaving {
-                return self.hold_claimant(key, &said, false, (self.shared.now(), Some(cannot_stop(report).is_some())));
+                return self.hold_claimant(key, &said, false, HeardClaimant::by(report, self.shared.now()));
             }
             return refusal(RefusalReason::OldAttempt, &text);
         };
@@ -153,11 +155,11 @@ impl AgentConversations {
         journal: &HostJournalStatus,
     ) -> RefusalReply {
         // Before it is written, which may take a while.
-        let heard = (self.shared.now(), Some(cannot_stop(report).is_some()));
+        let heard = HeardClaimant::by(report, self.shared.now());
         if is_claimant(journal, &other.key) {
             return self.hold_claimant(key, &other.key, false, heard);
         }
-        match self.shared.handles.journals.change(key, |status| claim(status, &other, heard.0)).await {
+        match self.shared.journals.change(key, |status| claim(status, &other, heard.at)).await {
             Ok(is_new) => self.hold_claimant(key, &other.key, is_new.unwrap_or_default(), heard),
             Err(status) => busy(status),
         }

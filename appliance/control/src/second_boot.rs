@@ -13,10 +13,8 @@
 
 use firesteel_boot::{AskerMismatch, AskerRule, BootEntry, BootScriptRequest, Observation};
 use firesteel_facts::Mac;
-use firesteel_plan::{
-    HostMemory,
-    host::{HostTimeouts, live_until},
-};
+use firesteel_plan::HostMemory;
+use firesteel_plan::host::{HostTimeouts, live_until};
 use firesteel_resources::host_journal::BootRecord;
 use firesteel_runtime::HostKey;
 use jiff::SignedDuration;
@@ -55,14 +53,14 @@ impl BootDecisions {
     /// Whether a token of this attempt was given a while ago, after the host was seen off, and no agent came by it. A
     /// loader that tries again is faster.
     async fn brought_no_agent(&self, key: &HostKey, attempt: u64) -> bool {
-        let Ok(Some(journal)) = self.shared.handles.journals.read(key).await else { return false };
+        let Ok(Some(journal)) = self.shared.journals.read(key).await else { return false };
         let memory = HostMemory::deserialize(&journal.memory).unwrap_or_default();
         let is_cut = memory.clean_boot.is_some_and(|boot| boot.attempt == attempt && boot.is_cut_again());
         let given_at = journal.boot.filter(|boot| boot.attempt == attempt).and_then(|boot| boot.script_at);
         is_cut && given_at.is_some_and(|at| self.shared.now().duration_since(at) > LOADER_TRIES_AGAIN)
     }
 
-    /// After a restart of the appliance the journal says which address asked first.
+    /// Takes in which address asked first, by the journal: the appliance may have restarted.
     fn remember_first(&self, key: &HostKey, attempt: u64, boot: Option<&BootRecord>) {
         let mut views = self.shared.views();
         let Some(view) = views.hosts.get_mut(key) else { return };
@@ -91,7 +89,7 @@ impl BootDecisions {
 
     /// Whether the attempt's agent has said hello, and if so why it counts as live.
     async fn bound_and_live(&self, key: &HostKey, attempt: u64) -> Option<Option<String>> {
-        let journal = match self.shared.handles.journals.read(key).await {
+        let journal = match self.shared.journals.read(key).await {
             Ok(journal) => journal?,
             Err(status) => {
                 tracing::error!(host = %key, error = %status.message, "could not read a journal");
@@ -113,7 +111,7 @@ impl BootDecisions {
     }
 }
 
-/// Within this time another request for the script is the same boot.
+/// The time within which another request for the script is the same boot.
 const LOADER_TRIES_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a request for a boot script is.
@@ -123,9 +121,8 @@ pub(crate) enum BootAgain {
     First,
     /// That attempt is over.
     Spent(u64),
-    Live {
-        host: String,
-        why: String,
-    },
+    /// The agent may still be at work.
+    Live { host: String, why: String },
+    /// The asker may not be the host.
     Mismatch(AskerMismatch),
 }

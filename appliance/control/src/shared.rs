@@ -1,26 +1,25 @@
 //! What the parts of control share: the views behind one short lock, the handles, and what each of them asks for.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard};
 
 use firesteel_facts::Mac;
-use firesteel_runtime::{Events, Handles, HostKey, Tasks, sleep, timeout};
+use firesteel_runtime::{Handles, HostKey, Tasks, lock, timeout};
 use firesteel_wire::{AgentInstruction, limits};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::{
-    boot_watch::BootWatch, halts, leases::LiveLeases, logs::HostLogs, metrics::HostMetrics, notes::JournalNote,
-    views::Views,
-};
+use crate::boot_watch::BootWatch;
+use crate::halts;
+use crate::leases::LiveLeases;
+use crate::logs::HostLogs;
+use crate::metrics::HostMetrics;
+use crate::notes::JournalNote;
+use crate::views::Views;
 
 /// What the parts of control share. It is behind one `Arc`.
 pub(crate) struct Shared {
-    pub(crate) handles: Handles,
+    handles: Handles,
     pub(crate) metrics: HostMetrics,
     pub(crate) logs: HostLogs,
     pub(crate) boot_watch: BootWatch,
@@ -34,14 +33,17 @@ pub(crate) struct Shared {
     views: Mutex<Views>,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("handles", &self.handles).finish_non_exhaustive()
+/// Every part uses the handles of the process.
+impl Deref for Shared {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.handles
     }
 }
 
 impl Shared {
-    /// `hosts_at_once`: hosts that are worked on at a time.
+    /// Makes it. `hosts_at_once`: hosts that are worked on at a time.
     pub(crate) fn new(
         handles: Handles,
         hosts_at_once: usize,
@@ -64,54 +66,19 @@ impl Shared {
 
     /// The views, for a few instructions: never across an await.
     pub(crate) fn views(&self) -> MutexGuard<'_, Views> {
-        self.views.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
-    /// and its agent like one of a host that is gone. `false`: they were not in time.
-    pub(crate) async fn knows_hosts(&self) -> bool {
-        self.handles.hosts.knows_hosts(&*self.handles.runtime).await
-    }
-
-    /// The wall clock.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.handles.runtime.now()
-    }
-
-    /// How old the store is: by this the deadlines of tokens are counted.
-    pub(crate) fn age_s(&self) -> u64 {
-        self.handles.clock.age_s()
-    }
-
-    pub(crate) async fn sleep(&self, duration: Duration) {
-        sleep(&*self.handles.runtime, duration).await;
-    }
-
-    /// Where events of the API are recorded.
-    pub(crate) fn events(&self) -> &Events {
-        &self.handles.events
-    }
-
-    /// Has something done beside the steps; ends with the control loop.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(task);
-    }
-
-    /// The same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's time.
-    pub(crate) fn spawn_outward(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_outward(task);
+        lock(&self.views)
     }
 
     /// Has the host looked at that has this MAC, if any.
     pub(crate) fn wake_owner(&self, mac: Mac) {
         let key = self.views().by_mac.get(&mac).cloned();
-        key.iter().for_each(|key| self.handles.queue.wake(key));
+        key.iter().for_each(|key| self.queue.wake(key));
     }
 
     /// Wakes the hosts that may wait for what changed: a Secret of theirs, a MAC that another one had.
     pub(crate) fn wake_hosts(&self, concerned: impl Fn(&HostKey) -> bool) {
         let keys: Vec<HostKey> = self.views().hosts.keys().filter(|key| concerned(key)).cloned().collect();
-        keys.iter().for_each(|key| self.handles.queue.wake(key));
+        keys.iter().for_each(|key| self.queue.wake(key));
     }
 
     /// Says whether a host has this MAC.
@@ -120,9 +87,9 @@ impl Shared {
         self.views().by_mac.contains_key(&mac)
     }
 
-    /// Why nothing may be destroyed on this host now, as its agent is told.
+    /// Says why nothing may be destroyed on this host now, in the words that its agent gets.
     pub(crate) fn hold_of(&self, key: &HostKey) -> Option<String> {
-        let doubt = self.handles.clock.doubt().map(|doubt| doubt.to_string());
+        let doubt = self.clock.doubt().map(|doubt| doubt.to_string());
         let views = self.views();
         views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
             Some(view) if view.damage.is_some() => view.damage.clone(),
@@ -131,20 +98,15 @@ impl Shared {
         })
     }
 
-    /// The same for who has no view of the views.
-    pub(crate) fn unreadable_host(&self) -> Option<String> {
-        self.views().unreadable_host()
-    }
-
     /// Waits until there is something to tell, at most as long as a report may be held.
     pub(crate) async fn hold(&self, changed: &tokio::sync::Notify, verdict: &(impl Fn() -> AgentInstruction + Sync)) {
         let notified = changed.notified();
         tokio::pin!(notified);
-        // Registered before the check, so that what is told in between wakes us.
+        // Registered before the check, so that a change in between ends the wait.
         notified.as_mut().enable();
         if verdict() == AgentInstruction::Continue {
-            let held = timeout(&*self.handles.runtime, limits::LONG_POLL, notified).await;
-            tracing::trace!(told = held.is_some(), "answering a held report");
+            let held = timeout(&*self.runtime, limits::LONG_POLL, notified).await;
+            tracing::trace!(was_changed = held.is_some(), "a held report is answered");
         }
     }
 }

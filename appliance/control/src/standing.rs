@@ -1,9 +1,7 @@
 //! What is kept of a host between its steps, to be surveyed.
 
-use firesteel_plan::host::{
-    HostInputs, HostMemory,
-    progress_outlook::{Prospect, is_held_up, is_set_aside, moved_at, prospect},
-};
+use firesteel_plan::host::progress_outlook::{Prospect, is_held_up, is_set_aside, moved_at, prospect};
+use firesteel_plan::host::{HostInputs, HostMemory};
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
 use jiff::Timestamp;
 
@@ -57,7 +55,7 @@ impl ErrorWait {
 }
 
 impl SurveyedHost {
-    /// Pure: after a step that saw this and left this memory.
+    /// Describes a host after a step that saw this and left this memory. Pure.
     pub(crate) fn of(memory: &HostMemory, seen: &HostInputs) -> Self {
         let failure = memory.failure.as_ref().map(|failure| {
             let waits = match failure.retry_at {

@@ -2,12 +2,12 @@
 //!
 //! The rate is smoothed over some fifteen seconds, so that one slow report does not make a person nervous. It is
 //! absent until a few seconds of one activity were seen: after a start of the appliance, and where an activity
-//! begins. Where nothing moves the rate is zero and no time is left over to tell.
+//! begins. Where nothing moves the rate is zero, and no remaining time is shown.
 
 use firesteel_wire::StepReport;
 use jiff::Timestamp;
 
-/// Before so long nothing is said: the first bytes go into caches.
+/// Nothing is said before so long: the first bytes go into caches.
 const SETTLE_SECONDS: f64 = 4.0;
 /// Reports that come closer together are taken as one.
 const REPORT_SECONDS: f64 = 1.0;
@@ -18,10 +18,10 @@ const PARTS: u64 = 1 << 16;
 /// What would take longer is not known to end.
 const LEFT_SECONDS_MAX: f64 = 14.0 * 86_400.0;
 
-/// What is told of a running step.
+/// What a status says of a running step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepSpeed {
-    /// Absent where the step does not count in bytes.
+    /// Is absent where the step does not count in bytes.
     pub(crate) bytes_per_second: Option<u64>,
     pub(crate) seconds_left: Option<u64>,
 }
@@ -84,6 +84,14 @@ impl ActivityPace {
     }
 }
 
+/// How much of a step is done, in percent; 0 where its length is unknown.
+pub(crate) fn percent(step: &StepReport) -> u8 {
+    match step.total_bytes {
+        0 => 0,
+        total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
+    }
+}
+
 /// `writing, 120 MB/s, about 3 min left`: an activity with its speed, as far as that is known.
 pub(crate) fn describe_speed(activity: &str, speed: StepSpeed) -> String {
     let mut words: Vec<String> =
@@ -93,7 +101,8 @@ pub(crate) fn describe_speed(activity: &str, speed: StepSpeed) -> String {
     words.join(", ")
 }
 
-/// With two digits: more would be another text, and another change of the host's status, with each report.
+/// Writes a rate with two digits: more would be another text, and another change of the host's status, with each
+/// report.
 fn rate_words(bytes: u64) -> String {
     let unit = 10_u64.pow(bytes.checked_ilog10().unwrap_or(0).saturating_sub(1));
     let rounded = bytes.saturating_add(unit / 2) / unit * unit;

@@ -7,10 +7,8 @@ use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_runtime::HostKey;
 use jiff::Timestamp;
 
-use crate::{
-    standing::{SurveyedHost, error_label},
-    views::Views,
-};
+use crate::standing::{SurveyedHost, error_label};
+use crate::{images, views::Views};
 
 /// How the hosts are at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,11 +21,11 @@ pub struct FleetSurvey {
     pub still_seconds: BTreeMap<&'static str, f64>,
     pub delayed: u64,
     pub frozen: u64,
-    /// Paused or detached.
+    /// Is paused or detached.
     pub held: u64,
-    /// Somebody stopped the whole fleet: no disk is changed.
+    /// The whole fleet is halted: no disk is changed.
     pub is_halted: bool,
-    /// Whose BMC refused the login, and has taken none since.
+    /// Hosts whose BMC refused the login, and has taken none since.
     pub refused: u64,
     /// Hosts that more than one machine claims to be.
     pub claimed: u64,
@@ -35,14 +33,14 @@ pub struct FleetSurvey {
     pub outlooks: BTreeMap<&'static str, u64>,
     /// Steps that are due or wait for their time.
     pub queued: u64,
-    /// Machines that nobody adopted, whose agent was heard since the start.
+    /// Machines that are not adopted, whose agent was heard since the start.
     pub discovered: u64,
     /// Images that hosts want now, by `ready`, `fetching` or `failed`.
     pub images: BTreeMap<&'static str, u64>,
 }
 
 impl FleetSurvey {
-    /// Of all that the views tell.
+    /// Surveys all that the views know.
     pub(crate) fn of(views: &Views, now: Timestamp) -> Self {
         let mut survey = Self {
             is_halted: views.halts.oldest().is_some(),
@@ -59,7 +57,7 @@ impl FleetSurvey {
             }
         }
         for image in views.images.values() {
-            *survey.images.entry(image.word()).or_default() += 1;
+            *survey.images.entry(images::word(image)).or_default() += 1;
         }
         survey
     }
@@ -85,14 +83,14 @@ impl FleetSurvey {
     }
 }
 
-/// What whoever waits for the fleet is told.
+/// Whether the fleet gets where it is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fleet {
     /// Progressing as long as any host does; of those that will not finish each is named all the same.
     pub outlook: HostOutlook,
     pub done: u64,
     pub progressing: u64,
-    /// Who needs somebody, sorted. Why is what the host's status says.
+    /// Hosts that need a person, sorted. The host's status says why.
     pub will_not_finish: Vec<HostKey>,
 }
 

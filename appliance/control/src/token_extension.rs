@@ -7,11 +7,8 @@
 
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{instance::TokenAge, journal};
-use firesteel_resources::{
-    BareMetalHost,
-    bare_metal_host::annotations::EXTEND_TOKEN,
-    host_journal::{HostJournalStatus, TokenCount, TokenExtension},
-};
+use firesteel_resources::host_journal::{HostJournalStatus, TokenCount, TokenExtension};
+use firesteel_resources::{BareMetalHost, bare_metal_host::annotations::EXTEND_TOKEN};
 use firesteel_runtime::{event, key_of};
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,7 +21,6 @@ impl InstanceReports {
         let (key, now, age) = (key_of(host), self.shared.now(), self.token_age());
         let answer = self
             .shared
-            .handles
             .journals
             .change(&key, |status| {
                 // Answered already, and cut off before the annotation went.
@@ -41,7 +37,7 @@ impl InstanceReports {
                 (None, why) => ("TokenExtensionRefused", format!("its token stays as it is: {why}")),
             };
             tracing::info!(host = %key, reason, "{text}");
-            self.shared.events().record_event(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
+            self.shared.events.record_event(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
         }
         let forget = |host: &mut BareMetalHost| {
             if host.metadata.annotation(EXTEND_TOKEN).map(map::field).as_ref() == Some(&asked) {

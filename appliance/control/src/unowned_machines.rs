@@ -1,6 +1,6 @@
 //! Which machines without an owner the store remembers, and how often it is written for them. Pure.
 //!
-//! Anybody on the network can say hello for a machine that is not there. So the table is bounded in machines and in
+//! Any client on the network can say hello for a machine that is not there. So the table is bounded in machines and in
 //! bytes, and a machine that is new takes the place of the one that was silent for longest: an agent that waits for its
 //! adoption reports every few seconds, and is never the most silent one. What is written for all of them together is
 //! paced. Machines with another owner's data on them, which people must not overlook, keep their places: there are no
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 pub const DISCOVERED_MAX: usize = 1024;
 /// Bytes of all of them: as many with usual records, a hundred with the largest.
 const DISCOVERED_BYTES_MAX: usize = 8 << 20;
-/// Of one inspection. An adopted machine is inspected again, and its record is kept whole.
+/// The most bytes of one inspection. An adopted machine is inspected again, and its record is kept whole.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
 /// Writes at once, and one more so often: two hundred machines that are switched on together are all inspected within

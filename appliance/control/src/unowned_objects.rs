@@ -1,28 +1,23 @@
 //! The objects of machines without an owner: made, changed, and forgotten where there are too many
 //! ([`crate::unowned_machines`] says which).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use firesteel_facts::Mac;
 use firesteel_kube::{ObjectChange, ObjectPart, Objects, Status};
 use firesteel_plan::{HostMemory, host};
-use firesteel_resources::{
-    DiscoveredHost,
-    discovered_host::{DiscoveredHostStatus, TombstoneStatus, object_name},
-};
+use firesteel_resources::DiscoveredHost;
+use firesteel_resources::discovered_host::{DiscoveredHostStatus, TombstoneStatus, object_name};
+use firesteel_runtime::lock;
 use firesteel_wire::{RefusalReason, RefusalReply};
 use jiff::Timestamp;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::{
-    discovery_token::DiscoverySubject,
-    refusals::{busy, refusal},
-    shared::Shared,
-    unowned_machines::RememberedStrangers,
-};
+use crate::refusals::{busy, refusal};
+use crate::{discovery_token::DiscoverySubject, shared::Shared, unowned_machines::RememberedStrangers};
 
 /// Keeps the objects of machines without an owner.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct UnownedObjects {
     pub(crate) shared: Arc<Shared>,
     pub(crate) discovered: Objects<DiscoveredHost>,
@@ -38,7 +33,7 @@ impl UnownedObjects {
 
     /// The table of machines that are remembered, for a few instructions.
     pub(crate) fn lock_unowned(&self) -> MutexGuard<'_, RememberedStrangers> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.strangers)
     }
 
     /// Has machines that were silent for longest forgotten until there is room for this one.
@@ -127,7 +122,7 @@ impl UnownedObjects {
             let mut machine = DiscoveredHost::default();
             machine.metadata.name.clone_from(&name);
             match objects.create(&machine).await {
-                Ok(_) => tracing::info!(%mac, "a machine that nobody owns boots from the network"),
+                Ok(_) => tracing::info!(%mac, "a machine without an owner boots from the network"),
                 Err(status) if status.is_already_exists() => {}
                 Err(status) => return Err(status),
             }
@@ -164,18 +159,14 @@ impl UnownedObjects {
         }
         self.check_pace()?;
         let said = Mutex::new(None);
-        let stored = self
-            .discovered
-            .modify("", &name, ObjectPart::Status, |machine| {
-                let is_named = named.is(machine);
-                *said.lock().unwrap_or_else(PoisonError::into_inner) = is_named.then(|| change(&mut machine.status));
-            })
-            .await
-            .map_err(busy)?;
+        let keep = |machine: &mut DiscoveredHost| {
+            *lock(&said) = named.is(machine).then(|| change(&mut machine.status));
+        };
+        let stored = self.discovered.modify("", &name, ObjectPart::Status, keep).await.map_err(busy)?;
         stored.iter().for_each(|machine| self.note_remembered(named.mac, machine));
         // A record that grew may need the room of another.
         self.make_room_for(named.mac).await.map_err(busy)?;
-        let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let said = lock(&said).take();
         stored.and(said).ok_or_else(forgotten)
     }
 
@@ -183,7 +174,7 @@ impl UnownedObjects {
     pub(crate) fn forget_discovered(&self, macs: &[Mac]) {
         for mac in macs {
             let (objects, mac) = (self.clone(), *mac);
-            self.shared.spawn(async move {
+            self.shared.tasks.spawn(async move {
                 let name = object_name(&mac.hyphenated());
                 // What was let go uncleaned stays named until its disk was written again.
                 let result = match objects.discovered.get("", &name).await {
@@ -195,7 +186,7 @@ impl UnownedObjects {
                     Err(status) => Err(status),
                 };
                 if let Err(status) = result {
-                    tracing::warn!(%mac, error = %status.message, "forgetting a discovered machine");
+                    tracing::warn!(%mac, error = %status.message, "could not forget a discovered machine; it is shown beside its host");
                 }
             });
         }
@@ -204,10 +195,10 @@ impl UnownedObjects {
     /// A host that was let go uncleaned stays visible as a discovered machine that says so.
     pub(crate) async fn tombstone(&self, memory: &HostMemory, left: &TombstoneStatus) -> Result<(), Status> {
         for mac in memory.macs.iter().filter_map(|mac| mac.parse().ok()) {
-            self.change_discovered(mac, |machine| {
+            let unite = |machine: &mut DiscoveredHostStatus| {
                 machine.uncleaned = Some(united(machine.uncleaned.as_ref(), left));
-            })
-            .await?;
+            };
+            self.change_discovered(mac, unite).await?;
         }
         tracing::warn!(host = %left.host, reason = %left.reason, "released without cleaning");
         Ok(())

@@ -3,35 +3,30 @@
 //! Lost at a restart on purpose: agents report within two seconds, BMCs are asked again, images
 //! are looked up in their store.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use firesteel_boot::{BootEntry, Observation};
 use firesteel_facts::Mac;
 use firesteel_images::import::ImportFormat;
-use firesteel_plan::admission::Slots;
+use firesteel_plan::{admission::Slots, host::ImageInputs};
 use firesteel_resources::ObjectMeta;
 use firesteel_runtime::{HostEvent, HostEvents, HostKey, SteppedHost, undecodable_host};
 use firesteel_wire as wire;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
-use crate::{
-    agent_addresses::AgentAddresses,
-    claimants::ClaimTimes,
-    console::Consoles,
-    halts::Halts,
-    images::ImageView,
-    logged_refusals::LoggedRefusals,
-    logins::Logins,
-    observations::StrangerBoots,
-    power::PowerView,
-    removed_images::RemovedImages,
-    standing::SurveyedHost,
-    step_speed::{ActivityPace, StepSpeed},
-};
+use crate::agent_addresses::AgentAddresses;
+use crate::claimants::ClaimTimes;
+use crate::console::Consoles;
+use crate::halts::Halts;
+use crate::logged_refusals::LoggedRefusals;
+use crate::logins::Logins;
+use crate::observations::StrangerBoots;
+use crate::power::PowerView;
+use crate::removed_images::RemovedImages;
+use crate::standing::SurveyedHost;
+use crate::step_speed::{ActivityPace, StepSpeed};
 
 /// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
@@ -50,7 +45,7 @@ pub(crate) struct Views {
     pub(crate) unreadable: BTreeMap<HostKey, String>,
     pub(crate) discovered: HashMap<Mac, AgentView>,
     pub(crate) stranger_boots: StrangerBoots,
-    pub(crate) images: HashMap<ImageKey, ImageView>,
+    pub(crate) images: HashMap<ImageKey, ImageInputs>,
     pub(crate) removed_images: RemovedImages,
     pub(crate) logins: Logins,
     pub(crate) consoles: Consoles,
@@ -60,7 +55,7 @@ pub(crate) struct Views {
     host_events: HostEvents,
 }
 
-/// What an image is asked for by, and as whom: who may not fetch an image is not told that it is here.
+/// What an image is asked for by, and with which login: without it a host does not learn that the image is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ImageKey {
     pub(crate) url: String,
@@ -87,7 +82,7 @@ pub(crate) struct LiveHost {
     /// The store's revision of the newest that is known of it.
     revision: u64,
     pub(crate) macs: Vec<Mac>,
-    /// Published before any effect of the step that decided it; absent until the first step.
+    /// Is published before any effect of the step that decided it; absent until the first step.
     pub(crate) boot_entry: Option<BootEntry>,
     /// What was seen of the boot of its newest attempt.
     pub(crate) observation: Observation,
@@ -114,28 +109,28 @@ pub(crate) struct LiveHost {
     /// The attempt of which a hello did not count.
     pub(crate) unseen_attempt: Option<u64>,
     pub(crate) power: PowerView,
-    /// As the newest step left it.
+    /// The host as its newest step left it.
     pub(crate) standing: Option<SurveyedHost>,
     /// What the log has said of refused agents.
     pub(crate) said_refusals: LoggedRefusals,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
-    /// What was told last of what its OS is to be handed, as the digest that its journal keeps.
+    /// The last warning about what its OS is to be handed, as the digest that its journal keeps.
     pub(crate) warned: String,
 }
 
 /// How the agent of a host's next boot gets to the appliance.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum NetworkView {
-    /// By DHCP on the booting NIC.
+    /// It gets there by DHCP on the booting NIC.
     #[default]
     Dhcp,
     Plan(Arc<wire::NetworkPlan>),
-    /// Not at all: the ramdisk is refused, in these words.
+    /// It does not get there: the ramdisk is refused, in these words.
     Unusable(String),
 }
 
-/// By what a stored host is known.
+/// What a stored host is known by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredHostIdentity<'a> {
     pub(crate) uid: &'a str,
@@ -145,7 +140,7 @@ pub(crate) struct StoredHostIdentity<'a> {
 }
 
 impl<'a> StoredHostIdentity<'a> {
-    /// Of an object that was read from the store; each has a revision and says when it was made.
+    /// Reads the identity out of a stored object; each has a revision and says when it was made.
     pub(crate) fn of(metadata: &'a ObjectMeta, macs: &'a [Mac]) -> Self {
         let made = metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
         Self { uid: &metadata.uid, made, revision: metadata.resource_version.parse().unwrap_or(0), macs }
@@ -184,7 +179,7 @@ const SPEED_FRESH: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportOrder {
     News,
-    /// It says what the one before said: nobody has to look.
+    /// It says what the one before said: no step is needed.
     Again,
     /// A later one was here first, whose words stand.
     Overtaken,
@@ -226,7 +221,7 @@ impl AgentView {
         heard
     }
 
-    /// How fast the step goes that a report says is running. Told of a report that came late: what is known.
+    /// Returns how fast the step goes that a report says is running. For a report that came late it is what is known.
     pub(crate) fn speed_of(&mut self, report: &wire::AgentReport, now: Timestamp) -> StepSpeed {
         if self.last_report.as_ref().is_none_or(|before| before.sequence < report.sequence) {
             let running = report.steps.iter().find(|step| step.state == wire::StepState::Running);
@@ -289,7 +284,7 @@ impl AgentView {
 }
 
 impl Views {
-    /// `at_once`: hosts that are worked on at a time.
+    /// Makes views without a host. `at_once`: hosts that are worked on at a time.
     pub(crate) fn new(at_once: usize, host_events: HostEvents) -> Self {
         Self {
             hosts: HashMap::new(),
@@ -309,8 +304,8 @@ impl Views {
         }
     }
 
-    /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
-    /// finds that it is gone, since one that is under way must not give them again.
+    /// Takes a host out that is gone. Which orders its BMC was given is known until a step finds that it is gone, since
+    /// one that is under way must not give them again.
     pub(crate) fn remove_host(&mut self, key: &HostKey, uid: &str) {
         let Some(view) = self.hosts.get_mut(key).filter(|view| view.uid == uid) else { return };
         let LiveHost { uid, made, revision, power, .. } = std::mem::take(view);
@@ -605,7 +600,7 @@ mod tests {
         assert!(matches!(agent.verdict(1, false), wire::AgentInstruction::Abort { .. }));
     }
 
-    /// A watch may tell of the earlier host after a step has read the later one from the store.
+    /// A watch may bring the earlier host after a step has read the later one from the store.
     #[test]
     fn late_news_of_an_earlier_namesake_is_passed_over() {
         let mut views = Views::new(1, HostEvents::default());

@@ -1,9 +1,7 @@
 //! What the stored receipts of a plan to write show, for the judge of evidence. Pure.
 
-use firesteel_plan::{
-    HostMemory,
-    evidence::{ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite},
-};
+use firesteel_plan::HostMemory;
+use firesteel_plan::host::{ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite};
 use firesteel_resources::host_journal::{HandedFile, HostJournalStatus, ReceiptRecord};
 use firesteel_wire::{Evidence, hand_off::HandOffForm};
 use serde::Deserialize as _;

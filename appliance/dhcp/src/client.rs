@@ -24,11 +24,11 @@ use crate::wire::{self, DhcpOperation, MessageType, Packet, code};
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// RFC 2131 §4.1: the delay doubles up to 64 s.
 const RETRY_LONGEST: Duration = Duration::from_secs(64);
-/// After that many REQUESTs without an answer the offer is stale (RFC 2131 §3.1, 4: about 60 s).
+/// REQUESTs without an answer after which the offer is stale (RFC 2131 §3.1, 4: about 60 s).
 const REQUESTS_MAX: u32 = 5;
 /// RFC 2131 §4.4.5: while renewing, ask again after half of the remaining time, but not sooner.
 const RENEW_RETRY_SHORTEST: Duration = Duration::from_secs(60);
-/// RFC 2131 §3.3: all ones is "for ever"; a year is longer than any boot of the agent.
+/// RFC 2131 §3.3: all ones means "infinity"; a year is longer than any boot of the agent.
 const LEASE_LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A server that grants less would have us renew all the time.
 const LEASE_SHORTEST: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ pub struct GrantedAddress {
 /// A message to send from port 68 to port 67.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDatagram {
-    /// From 0.0.0.0 and to 255.255.255.255, unless the lease exists and is renewed with its server.
+    /// 0.0.0.0, with 255.255.255.255 as the destination, unless the lease exists and is renewed with its server.
     pub source: Ipv4Addr,
     pub destination: Ipv4Addr,
     pub bytes: Vec<u8>,

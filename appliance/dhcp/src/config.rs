@@ -81,7 +81,7 @@ impl Pool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
     pub network: Ipv4Network,
-    /// `None`: reservations only.
+    /// The pool; without it only reservations are served.
     pub pool: Option<Pool>,
     pub router: Option<Ipv4Addr>,
 }
@@ -112,7 +112,7 @@ pub struct DhcpConfig {
     pub known: Option<BTreeSet<Mac>>,
 }
 
-/// Of a pool, one part in so many is for known machines only: enough for the hosts that boot while
+/// The divisor of a pool for the part that is for known machines only: enough for the hosts that boot while
 /// strangers hold all the rest for a lease time.
 pub const KNOWN_SHARE: u32 = 4;
 
@@ -198,7 +198,7 @@ impl DhcpConfig {
         self.reservations.iter().try_for_each(|(mac, wanted)| self.check_reservation(*mac, wanted, &mut seen))
     }
 
-    /// Reserves what can be served, the first of those that want one address, and tells of the others: what is wrong with
+    /// Reserves what can be served, the first of those that want one address, and returns the others: an error in
     /// one reservation keeps no other change from being served.
     pub fn reserve(&mut self, wanted: impl IntoIterator<Item = (Mac, Reservation)>) -> Vec<ConfigError> {
         let mut seen = self.reservations.values().map(|held| held.address).collect();

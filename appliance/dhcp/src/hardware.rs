@@ -6,7 +6,7 @@
 
 use crate::wire::{self, BOOT_REQUEST, HEADER_BYTES, MAGIC_COOKIE, WireError, code};
 
-/// Of a client identifier that is shown: a DUID of an InfiniBand port has 21.
+/// The longest client identifier that is shown: a DUID of an InfiniBand port has 21 bytes.
 const IDENTIFIER_BYTES_MAX: usize = 32;
 
 /// A DHCP client on a network that is not Ethernet.

@@ -2,7 +2,7 @@
 //!
 //! An address of a pool is always in exactly one place: free, offered, leased (also after the lease
 //! ended, so that its owner finds it again) or resting ([`crate::quarantine`]). [`LeaseBook::update_free`] restores
-//! that after each change, so nobody else touches `free`.
+//! that after each change; no other function touches `free`.
 //!
 //! Leases are keyed by the hardware address (`chaddr`), not by the client identifier (61). In one
 //! boot the same NIC speaks four times: the ROM identifies itself by UUID, iPXE by type and MAC, the
@@ -28,7 +28,7 @@ use address_search::AddressSearch;
 /// How long an offer is kept for its client. EDK2 and Intel's ROMs collect offers for up to 16 s
 /// and may repeat the REQUEST for as long again.
 pub const OFFER_HOLD: SignedDuration = SignedDuration::from_secs(60);
-/// When the pool is empty an offer that nobody took up this quickly may go to somebody else: made-up
+/// The time after which an offer that was not taken up may go to another client while the pool is empty: made-up
 /// clients (starvation) never take theirs up, real ones mostly within a second.
 pub const OFFER_HOLD_MIN: SignedDuration = SignedDuration::from_secs(2);
 /// More offers at a time than hosts that can be powered on together.
@@ -67,7 +67,7 @@ pub enum LeaseRefusal {
     NotInPool,
     /// It is reserved for another client.
     ReservedForAnother,
-    /// It is kept for machines that somebody knows.
+    /// It is kept for known machines.
     KeptForKnown,
     /// Another client has it, or was just offered it.
     InUse,
@@ -80,7 +80,7 @@ pub enum LeaseRefusal {
 }
 
 impl LeaseRefusal {
-    /// For the client's log (option 56) and for ours.
+    /// The text for the client's log (option 56) and for ours.
     pub fn text(self) -> &'static str {
         match self {
             LeaseRefusal::WrongNetwork => "address is of another network",
@@ -124,7 +124,7 @@ impl LeaseBook {
         let mut book = Self::default();
         let latest = SignedDuration::try_from(LEASE_TIME_MAX).ok().and_then(|time| now.checked_add(time).ok());
         for mut lease in leases.into_iter().take(LEASES_MAX) {
-            // Written while the clock was wrong: it must not hold its address for ever.
+            // A wrong clock wrote it: it must not hold its address without end.
             lease.expires_at = lease.expires_at.min(latest.unwrap_or(Timestamp::MAX));
             let other = book.holders.get(&lease.address).and_then(|mac| book.leases.get(mac));
             // The database lets no two share an address; a file from elsewhere might.
@@ -169,7 +169,7 @@ impl LeaseBook {
     }
 
     /// The address for a client that looks for one: its reservation, its pending offer, the one that
-    /// it had, the one that it wishes, one that nobody ever had, the one unused for the longest
+    /// it had, the one that it asks for, one that was never used, the one unused for the longest
     /// time, an offer that was not taken up (RFC 2131 §4.3.1), and last the one that rests for the longest time. What the
     /// client itself declined comes after all others.
     pub(crate) fn choose(
@@ -206,7 +206,7 @@ impl LeaseBook {
         }
     }
 
-    /// By the configuration alone.
+    /// Whether the configuration alone allows it.
     fn fits(&self, config: &DhcpConfig, subnet: &Subnet, mac: Mac, address: Ipv4Addr) -> Result<(), LeaseRefusal> {
         if !subnet.network.is_host(address) {
             return Err(LeaseRefusal::WrongNetwork);

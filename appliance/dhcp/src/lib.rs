@@ -1,11 +1,13 @@
 //! DHCPv4 without sockets, clocks, files or tasks.
 //!
-//! - [`DhcpEngine`]: the server, with [`DhcpConfig`] in, [`DhcpOutput`]s out, and boot answers asked of a function.
-//! - [`client`]: the client that the ramdisk's agent runs on the interface that booted it.
-//! - [`probe`]: is there another server on the wire?
-//! - [`wire`]: messages as bytes; dhcproto is named there and nowhere else.
+//! - [`DhcpEngine`] is the server. It takes a [`DhcpConfig`], gives [`DhcpOutput`]s, and asks a function for boot
+//!   answers.
+//! - [`client`] is the client that the ramdisk's agent runs on the interface that booted it.
+//! - [`probe`] looks for another server on the wire.
+//! - [`wire`] has messages as bytes; dhcproto is named there and nowhere else.
 //!
-//! It knows no resource kind and no boot file: who boots what is the caller's answer to a [`DhcpRequester`].
+//! The appliance runs the server and the probe, the agent runs the client. This crate knows no resource kind and no
+//! boot file: the caller answers what a [`DhcpRequester`] boots.
 
 mod classify;
 pub mod client;

@@ -43,12 +43,12 @@ pub enum DeclineOutcome {
     Rests { until: Timestamp },
     /// The client has used up its share of this hour: others may get the address.
     ClientLimit,
-    /// As many addresses rest as may: others may get the address.
+    /// The pool's limit of resting addresses is reached: others may get the address.
     PoolLimit,
 }
 
 impl DeclineOutcome {
-    /// For people.
+    /// The text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Rests { .. } => "it is set aside for an hour",

@@ -27,8 +27,8 @@ impl Rates {
         self.0.entry(mac).or_insert_with(|| TokenBucket::full(&LIMITS, now)).take(&LIMITS, now)
     }
 
-    /// Forgets those who would have a full bucket by now. Where that frees nothing, someone makes
-    /// up addresses, and remembering them bounds nobody: forget all.
+    /// Forgets clients whose bucket would be full by now. Where that frees nothing, the addresses are made
+    /// up, and remembering them limits no real client: forget all.
     fn make_room(&mut self, now: Timestamp) {
         self.0.retain(|_, bucket| !bucket.is_full(&LIMITS, now));
         if self.0.len() >= MACS_MAX {

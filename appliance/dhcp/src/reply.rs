@@ -12,7 +12,7 @@ use crate::wire::{self, DhcpOperation, FILE_BYTES_MAX, MessageType, Packet, Wire
 
 /// One option holds that much. RFC 3396 would split longer ones, and neither iPXE nor EDK2 joins them.
 pub const BOOT_FILE_BYTES_MAX: usize = 255;
-/// RFC 2132 §9.10: nobody may announce less, and who announces nothing takes this.
+/// RFC 2132 §9.10: the least that a client may announce, and the value of one that announces nothing.
 const MESSAGE_BYTES_DEFAULT: usize = 576;
 /// An Ethernet frame; more would be cut into fragments that no ROM puts together.
 const MESSAGE_BYTES_MAX: usize = 1500;
@@ -35,7 +35,7 @@ const IPXE_NO_PXEDHCP: [u8; 3] = [176, 1, 1];
 /// no menu, no multicast, no second exchange on port 4011.
 const PXE_USE_BOOT_FILE: [u8; 4] = [6, 1, 8, 255];
 
-/// What a client that boots is told; made outside, where resources are known.
+/// The boot answer for a client; made outside, where resources are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BootAnswer {
     /// Where TFTP is (`siaddr`, and option 66 if asked for). Our own address when `None`.

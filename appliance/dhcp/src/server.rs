@@ -6,9 +6,9 @@
 //! **A lease is on disk before its ACK.** A granted REQUEST yields [`DhcpOutput::Commit`] only; the ACK
 //! comes out after [`DhcpEngine::handle_committed`] said that the changes are durable. A failed commit
 //! sends nothing: the client asks again, and until then the address stays set aside in memory, which
-//! hurts nobody.
+//! does no harm.
 //!
-//! **Authoritative.** Nobody else serves these networks (the driver looks before it starts), so a
+//! **Authoritative.** No other server serves these networks (the driver looks before it starts), so a
 //! client that holds an address which is not its own hears NAK at once, also one that we know nothing
 //! of and that rebooted with an address from elsewhere; RFC 2131 §4.3.2 has servers stay silent there
 //! for the sake of neighbours, and the client would wait for a minute. One that *renews* an unknown
@@ -19,6 +19,7 @@
 //!
 //! It must not know sockets, files, resources or boot files.
 
+mod output;
 mod release_decline;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,11 +28,13 @@ use std::net::Ipv4Addr;
 use firesteel_facts::Mac;
 use jiff::{SignedDuration, Timestamp};
 
+pub use output::{CommitId, DhcpEvent, DhcpEventKind, DhcpOutput, DropCounts, ServerDatagram};
+
 use crate::classify::DhcpRequester;
 use crate::config::{ConfigError, DhcpConfig, KNOWN_SHARE, Subnet};
-use crate::hardware::{self, OtherHardware};
+use crate::hardware;
 use crate::lease_book::{Lease, LeaseBook, LeaseChange, LeaseRefusal};
-use crate::quarantine::{DeclineOutcome, QuarantinedAddress};
+use crate::quarantine::QuarantinedAddress;
 use crate::rate::Rates;
 use crate::relay;
 use crate::reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination, DhcpRequestContext};
@@ -40,7 +43,7 @@ use crate::wire::{self, DhcpOperation, MessageType, Packet, code};
 /// ACKs that wait for the disk. One batch of the lease database holds some hundred; beyond that the
 /// disk does not keep up, and clients that ask again later are the best queue.
 pub const COMMITS_MAX: usize = 1024;
-/// Of these, what strangers may have waiting: the rest is for known hosts.
+/// The part of them that strangers may have waiting: the rest is for known hosts.
 pub const COMMITS_STRANGERS_MAX: usize = COMMITS_MAX - COMMITS_MAX / KNOWN_SHARE as usize;
 /// RFC 1542 §4.1.1: more hops are a loop of relays.
 const HOPS_MAX: u8 = 16;
@@ -53,96 +56,6 @@ pub struct ReceivedDatagram<'a> {
     /// The index of the interface that it came in by; the reply goes out there and nowhere else.
     pub interface: u32,
     pub bytes: &'a [u8],
-}
-
-/// Names one [`DhcpOutput::Commit`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommitId(pub u64);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerDatagram {
-    pub interface: u32,
-    pub destination: Destination,
-    pub bytes: Vec<u8>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DhcpOutput {
-    Transmit(ServerDatagram),
-    /// Write all of it or nothing, then call [`DhcpEngine::handle_committed`].
-    Commit {
-        id: CommitId,
-        changes: Vec<LeaseChange>,
-    },
-    Event(DhcpEvent),
-    /// A client that is not served, because it is not on Ethernet.
-    OtherHardware(OtherHardware),
-}
-
-/// Something for the timeline of a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DhcpEvent {
-    pub client: DhcpRequester,
-    pub what: DhcpEventKind,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DhcpEventKind {
-    Offered {
-        address: Ipv4Addr,
-    },
-    Acked {
-        address: Ipv4Addr,
-        expires_at: Timestamp,
-    },
-    Informed {
-        address: Ipv4Addr,
-    },
-    Released {
-        address: Ipv4Addr,
-    },
-    /// A RELEASE of a known host's address. Anybody can say it in the host's name, so it changes nothing: the lease ends
-    /// by its time.
-    ReleaseIgnored {
-        address: Ipv4Addr,
-    },
-    /// The client says that another machine uses its address.
-    Declined {
-        address: Ipv4Addr,
-        outcome: DeclineOutcome,
-    },
-    Refused {
-        address: Ipv4Addr,
-        reason: LeaseRefusal,
-    },
-    /// The client took another server's offer.
-    TookAnother {
-        server: Ipv4Addr,
-    },
-    /// No address is left for it.
-    Exhausted,
-    /// The disk refused the lease, so it was not granted.
-    NotCommitted {
-        address: Ipv4Addr,
-    },
-    /// The boot file is longer than one option: the client got an address only.
-    BootFileTooLong {
-        bytes: usize,
-    },
-    /// The client asked for something to boot and there is nothing for it: it was offered an address only.
-    NothingToBoot,
-}
-
-/// What was not answered, and why.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DropCounts {
-    /// No DHCP request of an Ethernet client.
-    pub malformed: u64,
-    /// Relayed from a network that is not served.
-    pub foreign: u64,
-    pub too_many: u64,
-    /// Too many leases wait for the disk.
-    pub busy: u64,
 }
 
 #[derive(Debug)]
@@ -309,7 +222,7 @@ impl DhcpEngine {
         }
     }
 
-    /// RFC 2131 §4.3.2: the four kinds of REQUEST, told apart by what they carry.
+    /// RFC 2131 §4.3.2: the four kinds of REQUEST differ in what they carry.
     fn request(&mut self, talk: &DhcpExchange, boot: &BootAnswers<'_>) {
         let options = &talk.request.options;
         let (server, wish) = (options.address(code::SERVER_ID), options.address(code::REQUESTED_ADDRESS));

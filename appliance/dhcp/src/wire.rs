@@ -20,7 +20,7 @@ use firesteel_facts::Mac;
 /// The fixed header and the magic cookie (RFC 2131 §2).
 pub(crate) const HEADER_BYTES: usize = 240;
 /// No sane client sends more: Ethernet carries 1500, and a datagram reassembled from many fragments
-/// is somebody's experiment.
+/// is no boot request.
 const PACKET_BYTES_MAX: usize = 4096;
 /// RFC 1542 §2.1: BOOTP messages have at least 300 octets. Old ROMs and some relays drop shorter ones.
 const REPLY_BYTES_MIN: usize = 300;
@@ -30,7 +30,7 @@ pub(crate) const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 const CHADDR_BYTES: u8 = 16;
 pub(crate) const BOOT_REQUEST: u8 = 1;
 
-/// The option codes that are used here (RFC 2132 unless told otherwise).
+/// The option codes that are used here (RFC 2132 unless stated otherwise).
 pub mod code {
     pub const SUBNET_MASK: u8 = 1;
     pub const ROUTER: u8 = 3;

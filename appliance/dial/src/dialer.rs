@@ -1,25 +1,19 @@
 //! Sockets to addresses that were judged.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{
-    net::{TcpStream, UdpSocket},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::{
-    error::DialError,
-    meter::{ByteAllowance, Metered},
-    resolve::{Resolve, SystemResolver},
-    targets::{RefusedTarget, Targets},
-    tls::HANDSHAKE_BYTES_MAX,
-};
+use crate::error::DialError;
+use crate::meter::{ByteAllowance, Metered};
+use crate::resolve::{Resolve, SystemResolver};
+use crate::targets::{RefusedTarget, Targets};
+use crate::tls::HANDSHAKE_BYTES_MAX;
 
-/// Addresses of one name that are tried. Who has more has others like them.
+/// The number of addresses of one name that are tried. Any further ones are like them.
 const ADDRESSES_MAX: usize = 8;
 
 /// Dials what users name. Clones share the rules and the resolver.
@@ -30,13 +24,13 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// With the system's resolver.
+    /// Makes a dialer with the system's resolver.
     #[must_use]
     pub fn new(targets: Targets) -> Self {
         Self::with_resolver(targets, Arc::new(SystemResolver::default()))
     }
 
-    /// With a resolver of one's own.
+    /// Makes a dialer with another resolver.
     #[must_use]
     pub fn with_resolver(targets: Targets, resolver: Arc<dyn Resolve>) -> Self {
         Self { targets: Arc::new(targets), resolver }
@@ -73,7 +67,7 @@ impl Dialer {
     }
 
     /// A connection to the first of these addresses that answers, all of them within this time. What it brings is
-    /// counted: the allowance is one for a TLS handshake, and whoever uses the connection sets it from then on.
+    /// counted: the allowance is one for a TLS handshake, and the user of the connection sets it from then on.
     ///
     /// # Errors
     /// When no address may be dialled, or none answers.
@@ -84,7 +78,7 @@ impl Dialer {
         connect_to(&addresses, until, || timeout_error(host, port, within)).await
     }
 
-    /// The same for a host that the process's own settings name: it is not judged.
+    /// Connects to a host that the process's own settings name, without judging it.
     pub(crate) async fn connect_unjudged(
         &self,
         host: &str,

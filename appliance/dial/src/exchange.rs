@@ -3,20 +3,16 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::{
-    body::Incoming,
-    client::conn::http1::{self, SendRequest},
-};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    task::JoinHandle,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 
 use crate::{error::ExchangeError, meter::ByteAllowance};
 
-/// From a request to the end of the head of its answer, informational answers included, and what is read of the body
-/// together with it. Heads in use have some kilobytes.
+/// The bytes from a request to the end of the head of its answer, informational answers included, and what is read of
+/// the body together with it. Heads in use have some kilobytes.
 pub const HEAD_BYTES_MAX: u64 = 256 << 10;
 /// What is parsed at once, and so the longest head of one answer.
 const BUFFER_BYTES_MAX: usize = 64 << 10;

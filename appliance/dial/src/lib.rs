@@ -1,4 +1,5 @@
-//! The one way out: each connection to an address that a user named goes through here.
+//! The one way out: each connection to an address that a user named goes through this crate. Control, the BMC client
+//! and the downloads of images call it.
 //!
 //! ```text
 //! host, port ─► resolve (once) ─► targets: judge each address ─► connect to one that was judged
@@ -14,13 +15,13 @@
 //! | `targets` | which addresses may be dialled | decides |
 //! | `redirect` | where an answer leads, and whether that is followed | decides |
 //! | `proxy` | which requests go by the proxy of the settings | decides |
-//! | `intake` | how many datagrams are read in a second | decides |
+//! | `datagram_pace` | how many datagrams are read in a second | decides |
 //! | `resolve`, `dialer` | names to judged addresses, and sockets to these | performs |
 //! | `meter` | counts what a socket brings, and ends it where that is too much | performs |
 //! | `tls`, `exchange`, `web` | TLS, one HTTP exchange, a GET with its redirects | performs |
 //!
 //! A name is resolved once for a connection, and the connection goes to an address that was judged: what a name means
-//! a moment later does not matter. Environment variables are not looked at: a proxy is one that the settings name.
+//! a moment later does not matter. It reads no environment variables: a proxy is one that the settings name.
 //! This crate knows no resource kind, no image and no BMC, and quotes nothing that a server sends but its status.
 
 mod datagram_pace;

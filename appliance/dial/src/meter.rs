@@ -1,19 +1,15 @@
 //! Counts what a socket brings, below everything that makes sense of it.
 //!
-//! A server can send without end what never reaches whoever asked: informational answers (RFC 9110, section 15.2),
+//! A server can send without end what never reaches the caller: informational answers (RFC 9110, section 15.2),
 //! heads, chunk extensions, empty TLS records. Each costs a parser its time. So the bytes are counted at the socket,
 //! and a connection that brings more than it may ends with an error.
 
-use std::{
-    error::Error,
-    io,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::{Context, Poll, ready},
-};
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -27,12 +23,12 @@ impl ByteAllowance {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
-    /// So many from now on, whatever was left.
+    /// Allows this many bytes from now on, whatever was left.
     pub fn set(&self, bytes: u64) {
         self.0.store(bytes, Ordering::Release);
     }
 
-    /// So many more.
+    /// Allows this many bytes more.
     pub fn extend(&self, bytes: u64) {
         let more = |left: u64| Some(left.saturating_add(bytes));
         let _before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);

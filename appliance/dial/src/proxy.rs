@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 use crate::error::DialError;
 
-/// Of the head of a proxy's answer.
+/// The longest head of a proxy's answer.
 const ANSWER_BYTES_MAX: usize = 8 << 10;
 
 /// A proxy for HTTP (RFC 9110, section 3.7), which also makes tunnels (section 9.3.6).
@@ -122,7 +122,7 @@ fn status_of(head: &[u8]) -> Option<StatusCode> {
     StatusCode::from_bytes(digits).ok().filter(|_| after.is_empty() || after.starts_with(b" "))
 }
 
-/// For fuzzing: reads the head of a proxy's answer.
+/// Reads the head of a proxy's answer, for fuzzing.
 pub fn check(head: &[u8]) {
     if let Some(status) = status_of(head) {
         assert!((100..1000).contains(&status.as_u16()), "a status has three digits");

@@ -1,18 +1,15 @@
-//! From a name to its addresses.
+//! Finds the addresses of a name.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    net::{SocketAddr, ToSocketAddrs as _},
-    pin::Pin,
-    sync::Arc,
-};
+use std::future::Future;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::{fmt, io};
 
 use tokio::sync::Semaphore;
 
-/// Names that are looked up at a time. A look-up holds a thread until the system's resolver gives up, which takes it
-/// longer than whoever asked waits: names that lead nowhere must not take all threads.
+/// The number of names that are looked up at a time. A look-up holds a thread until the system's resolver gives up,
+/// longer than the caller waits: names that lead nowhere must not take all threads.
 const LOOKUPS_MAX: usize = 16;
 
 /// A look-up under way.
@@ -43,7 +40,7 @@ impl Resolve for SystemResolver {
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = move || {
                 let found: io::Result<Vec<SocketAddr>> = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-                // Only now: whoever asked may have given up before.
+                // Only now: the caller may have given up before.
                 drop(place);
                 found
             };

@@ -5,10 +5,8 @@
 //! and groups. `--allow-target` lets a block through, for labs and sites whose servers are there; nothing lets the
 //! appliance's own listeners through.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use firesteel_facts::AddressBlock;
 
@@ -48,7 +46,7 @@ impl TargetClass {
 /// A target that is not dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedTarget {
-    /// As the user wrote it.
+    /// The host as the user wrote it.
     pub host: String,
     pub address: SocketAddr,
     pub class: TargetClass,
@@ -78,7 +76,7 @@ impl Targets {
         Self { allowed: blocks.into_iter().collect(), listeners: Vec::new() }
     }
 
-    /// The same without the places where this process listens; an unspecified address means all of this machine.
+    /// Excludes the places where this process listens; an unspecified address means all of this machine.
     #[must_use]
     pub fn without_listeners(self, listeners: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self { listeners: listeners.into_iter().collect(), ..self }
@@ -102,7 +100,7 @@ impl Targets {
     }
 }
 
-/// What an address is, where it is one that nobody means who names a server.
+/// The class of an address that no name of a server is meant to lead to.
 fn class_of(ip: IpAddr) -> Option<TargetClass> {
     match ip.to_canonical() {
         IpAddr::V4(ip) => class_of_v4(ip),

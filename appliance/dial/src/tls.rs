@@ -4,10 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::timeout,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::error::DialError;
@@ -37,7 +35,7 @@ where
     }
 }
 
-/// For servers of the web: the CAs of this system. Where there are none, no certificate is good.
+/// Trusts the CAs of this system, for servers of the web. Where there are none, no certificate is good.
 pub(crate) fn web_config() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = || ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();

@@ -4,23 +4,19 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Request, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT},
-};
+use http::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use rustls::ClientConfig;
 use url::{Position, Url};
 
-use crate::{
-    dialer::Dialer,
-    error::{ExchangeError, WebError},
-    exchange::HttpConnection,
-    proxy::Proxy,
-    redirect::{REDIRECTS_MAX, next_place},
-    tls,
-};
+use crate::dialer::Dialer;
+use crate::error::{ExchangeError, WebError};
+use crate::exchange::HttpConnection;
+use crate::proxy::Proxy;
+use crate::redirect::{REDIRECTS_MAX, next_place};
+use crate::tls;
 
 /// How long to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -86,7 +82,7 @@ impl WebAnswer {
 }
 
 impl WebClient {
-    /// Without a proxy, and with the CAs of this system.
+    /// Makes a client without a proxy, with the CAs of this system.
     ///
     /// # Errors
     /// When TLS cannot be prepared.
@@ -94,7 +90,7 @@ impl WebClient {
         Ok(Self { dialer, tls: Arc::new(tls::web_config()?), proxy: None })
     }
 
-    /// The same through a proxy.
+    /// Connects through a proxy, where one is given.
     #[must_use]
     pub fn through(self, proxy: Option<Proxy>) -> Self {
         Self { proxy: proxy.map(Arc::new), ..self }

@@ -3,22 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    collections::HashMap,
-    io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_dial::{
     DialError, Dialer, ExchangeError, Proxy, Resolve, Resolving, Targets, Url, WebClient, WebError, WebLogin,
 };
 use http::{HeaderMap, StatusCode};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 /// Where the block lets through.
 const OPEN: Ipv4Addr = Ipv4Addr::new(127, 7, 0, 1);

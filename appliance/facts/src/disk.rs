@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiskIdentity {
-    /// With its extension where there is one.
+    /// The WWN, with its extension where there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wwn: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -15,7 +15,7 @@ pub struct DiskIdentity {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
     pub size_bytes: u64,
-    /// Only where the owner named a disk without identity by its path.
+    /// The path, where the owner named a disk without identity by it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by_path: String,
 }

@@ -22,7 +22,7 @@ pub enum Transport {
     Virtio,
     Usb,
     Mmc,
-    /// Also what a newer agent calls otherwise.
+    /// Any other kind, and any name that only a newer agent uses.
     #[default]
     #[serde(other)]
     Other,
@@ -61,8 +61,8 @@ pub enum HiddenArea {
 pub enum Grade {
     /// Neither of the two: metadata alone, or blocks that were given back and not erased.
     None,
-    /// Against reading by the disk's own interface.
+    /// An erasure against reading by the disk's own interface.
     Clear,
-    /// Against laboratories.
+    /// An erasure against laboratories.
     Purge,
 }

@@ -1,4 +1,5 @@
-//! Leaf facts that several crates share: one type, one parser and one table for each.
+//! Leaf facts that several crates share: one type, one parser and one table for each. Crates of the appliance, of the
+//! agent and of images use them.
 //!
 //! Nothing here knows a packet, a resource kind or a file.
 

@@ -1,7 +1,7 @@
 //! A URL as people and programs are shown it: without what may be a secret in it.
 //!
 //! Addresses of private mirrors carry passwords (RFC 3986, section 3.2.1) and signatures, which stand in the query or
-//! the fragment. What was fetched is told by the rest.
+//! the fragment. The rest says what was fetched.
 
 /// What stands for a part that is not shown.
 const HIDDEN: &str = "(hidden)";

@@ -38,7 +38,7 @@ impl TokenBucket {
         self.at(limits, now).tokens >= limits.burst
     }
 
-    /// With what came since.
+    /// The bucket at this time, with what was added since.
     fn at(self, limits: &BucketLimits, now: Timestamp) -> Self {
         let waited = now.duration_since(self.refilled_at);
         if waited.is_negative() {

@@ -8,15 +8,13 @@
 //! | several `ip=` of a link | one profile; a word disables the family that has no address yet, and `dhcp` leaves IPv6 to the router's advertisements | tried in their order until one works |
 //! | `nameserver=` of IPv6 | with or without brackets | as it stands, into `resolv.conf` |
 //!
-//! So fixed addresses come first, those of IPv4 before those of IPv6, since the appliance is reached by IPv4; then one word
-//! for what comes by itself, which leaves alone what is fixed.
+//! So fixed addresses come first, those of IPv4 before those of IPv6, since the appliance is reached by IPv4; then one
+//! word for what comes by itself, which leaves alone what is fixed.
 
 use std::net::IpAddr;
 
-use firesteel_wire::{
-    NetworkPlan,
-    network::{BondMode, InterfaceAddress, LinkKind, NetworkLink},
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::network::{BondMode, InterfaceAddress, LinkKind, NetworkLink};
 
 use crate::cloud::hash_word;
 

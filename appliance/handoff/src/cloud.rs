@@ -3,17 +3,15 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use firesteel_resources::ObjectMeta;
-use firesteel_wire::{
-    NetworkPlan,
-    network::{BondMode, HashPolicy, LinkKind, NetworkLink},
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::network::{BondMode, HashPolicy, LinkKind, NetworkLink};
 use serde_json::{Map, Value, json};
 
-/// Of an interface (`IFNAMSIZ` less its end).
+/// The most bytes of an interface's name (`IFNAMSIZ` less its end).
 const INTERFACE_BYTES_MAX: usize = 15;
 
-/// `meta_data.json`: upstream's names (baremetal-operator, `getConfigDrive`), and over them the owner's. cloud-init takes
-/// the name from `hostname` alone and puts it over `local-hostname`, so that this one's name stands in both.
+/// `meta_data.json`: upstream's names (baremetal-operator, `getConfigDrive`), and over them the owner's. cloud-init
+/// takes the name from `hostname` alone and puts it over `local-hostname`, so that this one's name stands in both.
 pub(crate) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
     let mut meta = Map::new();
     for (name, value) in [

@@ -1,16 +1,12 @@
-//! Why a host's OS cannot be handed what its Secrets hold. The texts stand in the host's status: each names the Secret or
-//! the field, and says what to do.
+//! Why a host's OS cannot be handed what its Secrets hold. The texts stand in the host's status: each names the Secret
+//! or the field, and says what to do.
 
 use firesteel_ignition::stub::form::UserDataError as UserDataFormError;
-use firesteel_resources::{
-    bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
-    boot_image_stream::DeclaredForm,
-};
+use firesteel_resources::bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS};
+use firesteel_resources::boot_image_stream::DeclaredForm;
 
-use crate::{
-    hand_off_inputs::{CONFIGS_MAX, FormOrigin, META_DATA_BYTES_MAX},
-    network_data::NetworkDataError,
-};
+use crate::hand_off_inputs::{CONFIGS_MAX, META_DATA_BYTES_MAX};
+use crate::{form_origin::FormOrigin, network_data::NetworkDataError};
 
 /// Why nothing can be handed over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

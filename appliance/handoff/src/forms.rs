@@ -2,17 +2,13 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::BareMetalHost;
-use firesteel_wire::{
-    HandOffFile,
-    hand_off::{BootPartition, FIRST_BOOT, Forms, HandOffVolume, KernelArgumentEdit, is_argument},
-};
+use firesteel_wire::HandOffFile;
+use firesteel_wire::hand_off::{BootPartition, FIRST_BOOT, Forms, HandOffVolume, KernelArgumentEdit, is_argument};
 use serde_json::Value;
 
+use crate::hand_off_inputs::{HandOffInputs, OsUserData};
 use crate::network_data;
-use crate::{
-    arguments, cloud,
-    hand_off_inputs::{HandOffInputs, OsUserData},
-};
+use crate::{arguments, cloud};
 
 /// Ignition's config on the boot partition (coreos-installer writes it there).
 const CONFIG: &str = "ignition/config.ign";

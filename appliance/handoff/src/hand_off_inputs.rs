@@ -2,38 +2,30 @@
 
 use std::net::IpAddr;
 
-use firesteel_ignition::{
-    self as ignition,
-    stub::form::{self, ParsedUserData},
-};
-use firesteel_resources::{
-    BareMetalHost, Secret,
-    bare_metal_host::annotations::HAND_OFF,
-    boot_image_stream::DeclaredForm,
-    secret::{META_DATA_KEYS, NETWORK_DATA_KEYS},
-};
-use firesteel_wire::{
-    NetworkPlan,
-    hand_off::{HandOffError, HandOffForm, KernelArgumentEdit},
-    text::clean,
-};
+use firesteel_ignition as ignition;
+use firesteel_ignition::stub::form::{self, ParsedUserData};
+use firesteel_resources::bare_metal_host::annotations::HAND_OFF;
+use firesteel_resources::boot_image_stream::DeclaredForm;
+use firesteel_resources::secret::{META_DATA_KEYS, NETWORK_DATA_KEYS};
+use firesteel_resources::{BareMetalHost, Secret};
+use firesteel_wire::hand_off::{HandOffError, HandOffForm, KernelArgumentEdit};
+use firesteel_wire::{NetworkPlan, text::clean};
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-use crate::{
-    error::{HandOffProblem, MetaDataProblem, UserDataProblem},
-    forms::{self, AttemptFiles},
-    network_data::{self, NetworkDataError},
-};
+use crate::error::{HandOffProblem, MetaDataProblem, UserDataProblem};
+use crate::form_origin::{FormOrigin, form_of};
+use crate::forms::{self, AttemptFiles};
+use crate::network_data::{self, NetworkDataError};
 
-/// Of metadata. Upstream's has some names; a config drive has room for more.
+/// The most bytes of metadata. Upstream's has some names; a config drive has room for more.
 pub(crate) const META_DATA_BYTES_MAX: usize = 64 << 10;
 /// Configs of this appliance that one stub may fetch: their names are kept with the host.
 pub(crate) const CONFIGS_MAX: usize = 32;
-/// Of what a host's status says of a Secret.
+/// The most bytes of what a host's status says of a Secret.
 const REASON_BYTES_MAX: usize = 512;
-/// Of one warning about a config, and of a text that lists them: an event holds 1024 bytes, and the name of a Secret and
-/// the number of those left out have their room.
+/// The most bytes of one warning about a config, and of a text that lists them: an event holds 1024 bytes, and the name
+/// of a Secret and the number of those left out have their room.
 const WARNING_BYTES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 960;
 
@@ -82,7 +74,7 @@ impl std::fmt::Debug for OsUserData {
 pub(crate) struct OsNetwork {
     /// `network_data.json`, for who reads it as it is.
     pub(crate) document: Value,
-    /// The same, for who does not; `None` where it says what only its reader understands.
+    /// The network for other readers; `None` where the document says what only its own reader understands.
     pub(crate) plan: Option<NetworkPlan>,
     pub(crate) resolvers: Vec<IpAddr>,
     /// Domains in which names are looked for.
@@ -102,12 +94,13 @@ pub struct HandOffInputs {
     pub configs: Vec<String>,
     /// What the user data, and the configs of this appliance that it fetches, ask of the kernel's command line.
     pub(crate) arguments: KernelArgumentEdit,
-    /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token yet.
+    /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token
+    /// yet.
     pub(crate) url: Option<String>,
-    /// What does not keep it from being handed over, and may keep the OS from coming up: one text for each Secret, which
-    /// shows no values.
+    /// What does not keep it from being handed over, and may keep the OS from coming up: one text for each Secret,
+    /// which shows no values.
     pub warnings: Vec<String>,
-    /// Of everything together; of user data alone it is the digest of that.
+    /// The digest of everything together; of user data alone it is the digest of that.
     pub sha256: String,
 }
 
@@ -120,24 +113,6 @@ pub struct HandOffUrls<'a> {
     pub plain: Option<&'a str>,
     /// What streams say of the form for the host's image.
     pub declared: &'a [DeclaredForm],
-}
-
-/// Where a form is said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FormOrigin {
-    Nobody,
-    Annotation,
-    Stream(String),
-}
-
-impl std::fmt::Display for FormOrigin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Nobody => f.write_str("nobody"),
-            Self::Annotation => write!(f, "the annotation {HAND_OFF}"),
-            Self::Stream(name) => write!(f, "spec.handOff of BootImageStream {name}"),
-        }
-    }
 }
 
 /// It holds what only the host may see.
@@ -180,6 +155,28 @@ impl Referenced {
         let found = keys.iter().find_map(|key| secret.get(key));
         found.ok_or_else(|| HandOffProblem::NoKey { name: name(), field, key: keys[0] })
     }
+
+    fn meta_data(&self, digest: &mut SecretTextDigests) -> Result<Map<String, Value>, HandOffProblem> {
+        let bytes = self.value("spec.metaData", &META_DATA_KEYS)?;
+        digest.add(bytes);
+        let (name, key) = (self.name.clone(), META_DATA_KEYS[0]);
+        meta_data(bytes).map_err(|problem| HandOffProblem::MetaData { name, key, problem })
+    }
+
+    fn os_network(
+        &self,
+        form: HandOffForm,
+        digest: &mut SecretTextDigests,
+        warnings: &mut Vec<String>,
+    ) -> Result<OsNetwork, HandOffProblem> {
+        let bytes = self.value("spec.networkData", &NETWORK_DATA_KEYS)?;
+        digest.add(bytes);
+        let (name, key) = (self.name.clone(), NETWORK_DATA_KEYS[0]);
+        let (read, lost) =
+            network_of(bytes, form).map_err(|problem| HandOffProblem::NetworkData { name, key, problem })?;
+        warnings.extend(lost.map(|lost| format!("Secret {}, key {key}: {lost}", self.name)));
+        Ok(read)
+    }
 }
 
 fn read_hand_off(
@@ -202,39 +199,19 @@ fn read_hand_off(
             user
         }
     };
-    let meta = match meta {
-        None => Map::new(),
-        Some(meta) => {
-            let bytes = meta.value("spec.metaData", &META_DATA_KEYS)?;
-            digest.add(bytes);
-            let (name, key) = (meta.name.clone(), META_DATA_KEYS[0]);
-            meta_data(bytes).map_err(|problem| HandOffProblem::MetaData { name, key, problem })?
-        }
-    };
-    let network = match network {
-        None => None,
-        Some(network) => {
-            let bytes = network.value("spec.networkData", &NETWORK_DATA_KEYS)?;
-            digest.add(bytes);
-            let key = NETWORK_DATA_KEYS[0];
-            let of = format!("Secret {}, key {key}", network.name);
-            let name = network.name.clone();
-            let (read, lost) =
-                network_of(bytes, form).map_err(|problem| HandOffProblem::NetworkData { name, key, problem })?;
-            warnings.extend(lost.map(|lost| format!("{of}: {lost}")));
-            Some(read)
-        }
-    };
+    let meta = meta.map_or_else(|| Ok(Map::new()), |meta| meta.meta_data(&mut digest))?;
+    let network = network.map(|network| network.os_network(form, &mut digest, &mut warnings)).transpose()?;
     if let (OsUserData::Ignition(_), Some(_)) = (&user, &network) {
         warnings.extend(lost_network(form).map(str::to_owned));
     }
-    let (configs, url) = match &user {
+    let (configs, url, arguments) = match &user {
         OsUserData::Ignition(config) => {
             let configs = ignition::fetched_from(config, ways.urls);
             let url = plain_url(config, &configs, ways);
-            (configs, url)
+            let arguments = forms::wanted_arguments(&serde_json::from_slice(config).unwrap_or_default());
+            (configs, url, arguments)
         }
-        OsUserData::None | OsUserData::CloudInit(_) => (Vec::new(), None),
+        OsUserData::None | OsUserData::CloudInit(_) => (Vec::new(), None, KernelArgumentEdit::default()),
     };
     if configs.len() > CONFIGS_MAX {
         return Err(HandOffProblem::TooManyConfigs { count: configs.len() });
@@ -242,10 +219,6 @@ fn read_hand_off(
     if form == HandOffForm::KernelArguments && url.is_none() {
         return Err(HandOffProblem::NoPlainConfig { said_by });
     }
-    let arguments = match &user {
-        OsUserData::Ignition(config) => forms::wanted_arguments(&serde_json::from_slice(config).unwrap_or_default()),
-        OsUserData::None | OsUserData::CloudInit(_) => KernelArgumentEdit::default(),
-    };
     let sha256 = digest.end();
     let given = HandOffInputs { form, said_by, user, meta, network, configs, arguments, url, warnings, sha256 };
     check(host, &given)?;
@@ -267,7 +240,7 @@ fn check(host: &BareMetalHost, given: &HandOffInputs) -> Result<(), HandOffProbl
     })
 }
 
-/// The same with what the configs that the user data fetches ask of the kernel's command line.
+/// Adds what the configs that the user data fetches ask of the kernel's command line.
 #[must_use]
 pub fn with_arguments(
     host: &BareMetalHost,
@@ -292,40 +265,8 @@ pub fn with_arguments(
     }
 }
 
-/// The host's annotation goes before what streams say. Those that leave it to the image say nothing; of two that say
-/// different forms none is believed.
-fn form_of(host: &BareMetalHost, declared: &[DeclaredForm]) -> Result<(HandOffForm, FormOrigin), HandOffProblem> {
-    if let Some(word) = host.metadata.annotation(HAND_OFF) {
-        return Ok((form_named(word).ok_or(HandOffProblem::UnknownForm)?, FormOrigin::Annotation));
-    }
-    let mut say = declared.iter().filter(|one| one.word != AUTO);
-    let Some(one) = say.next() else { return Ok((HandOffForm::Auto, FormOrigin::Nobody)) };
-    if let Some(other) = say.find(|other| other.word != one.word) {
-        return Err(HandOffProblem::StreamsDiffer { one: one.clone(), other: other.clone() });
-    }
-    let said_by = FormOrigin::Stream(one.stream.clone());
-    match form_named(&one.word) {
-        Some(form) => Ok((form, said_by)),
-        None => Err(HandOffProblem::UnknownFormOfStream { said_by }),
-    }
-}
-
-const AUTO: &str = "auto";
-
-/// One of [`HAND_OFF_WORDS`](firesteel_resources::bare_metal_host::annotations::HAND_OFF_WORDS).
-fn form_named(word: &str) -> Option<HandOffForm> {
-    match word {
-        AUTO => Some(HandOffForm::Auto),
-        "boot-partition" => Some(HandOffForm::BootPartition),
-        "kernel-arguments" => Some(HandOffForm::KernelArguments),
-        "config-drive" => Some(HandOffForm::ConfigDrive),
-        "no-cloud" => Some(HandOffForm::NoCloud),
-        _ => None,
-    }
-}
-
-/// A kernel argument replaces the stub and all that it says, and it has no CA of ours: only a stub that says nothing but
-/// where the config is, and whom to trust for that, loses nothing.
+/// A kernel argument replaces the stub and all that it says, and it has no CA of ours: only a stub that says nothing
+/// but where the config is, and whom to trust for that, loses nothing.
 fn plain_url(config: &[u8], configs: &[String], ways: HandOffUrls<'_>) -> Option<String> {
     let [name] = configs else { return None };
     let plain = ways.plain?;
@@ -356,7 +297,7 @@ fn says_beside(object: &Value, names: &[&str]) -> bool {
         .is_some_and(|object| object.iter().any(|(name, value)| !names.contains(&name.as_str()) && !is_hollow(value)))
 }
 
-/// With what Ignition lets pass.
+/// Reads user data, with warnings about what Ignition lets pass.
 fn user_data(bytes: &[u8]) -> Result<(OsUserData, Vec<String>), UserDataProblem> {
     // An empty one is what it is for cloud-init, which may take the metadata alone; Ignition takes none.
     match form::read(bytes)? {
@@ -390,7 +331,7 @@ fn listed(of: &str, warnings: &[String]) -> Option<String> {
     (count > 0).then_some(text)
 }
 
-/// Where Ignition does not read the network of `spec.networkData`.
+/// Says in which forms Ignition does not read the network of `spec.networkData`.
 fn lost_network(form: HandOffForm) -> Option<&'static str> {
     match form {
         HandOffForm::ConfigDrive => Some(
@@ -436,7 +377,7 @@ fn network_of(bytes: &[u8], form: HandOffForm) -> Result<(OsNetwork, Option<Stri
     Ok((OsNetwork { document, plan, resolvers, search }, lost))
 }
 
-/// One text alone has its own digest, whatever else could have been there.
+/// Digests all texts together; one text alone has its own digest, whatever else could have been there.
 #[derive(Default)]
 struct SecretTextDigests(Vec<Vec<u8>>);
 

@@ -1,16 +1,16 @@
-//! What an installed OS is handed: its user data, metadata and network, in every form that images read. Which of them
-//! an image wants is recognised by the agent on the image, or said by its owner.
+//! What an installed OS is handed: its user data, metadata and network, in every form that images read. The agent
+//! recognises on the image which of them it wants, or the image's owner says it.
 //!
 //! ```text
 //! spec.userData ─┐
-//! spec.metaData ─┼─ Secrets ─► given::read ─► Given ─► forms::compose ─► wire::Forms ─► agent
-//! spec.networkData                 │            │        ▲      ├─ cloud: metadata, network of cloud-init
-//! annotation firesteel.dev/hand-off┤            │        │      └─ arguments: network of dracut's first boot
-//! spec.handOff of the image's stream┘           │        │
-//!                                     what the planner sees   the host's token, the mark of the disk
+//! spec.metaData ─┼─ Secrets ─► hand_off_inputs ─► HandOffInputs ─► forms::compose ─► wire::Forms ─► agent
+//! spec.networkData                 │                   │        ▲      ├─ cloud: metadata, network of cloud-init
+//! annotation firesteel.dev/hand-off┤                   │        │      └─ arguments: network of dracut's first boot
+//! spec.handOff of the image's stream┘                  │        │
+//!                                  what the planner sees   the host's token, the mark of the disk
 //! ```
 //!
-//! The host's annotation goes before what the stream of its image says; where neither says a form, the image tells.
+//! The host's annotation goes before what the stream of its image says; where neither says a form, the image decides.
 //!
 //! | user data | forms that are offered |
 //! |---|---|
@@ -18,14 +18,16 @@
 //! | cloud-init's | config drive; NoCloud |
 //! | none, but metadata or network data | config drive; NoCloud |
 //!
-//! Everything is judged before a disk is touched: what no form can hold is told on the host, and what may keep the OS from
-//! coming up is told by an event. Who reads the Secrets and tells of it is control; all of this is pure.
+//! Everything is judged before a disk is touched. What no form can hold is an error of the host, and what may keep the
+//! OS from coming up is an event. Control reads the Secrets and records the events. The config server asks which kernel
+//! arguments a config wants. All of this crate is pure: it knows neither the store nor who asks.
 //!
 //! [`network_data`] is the network of a host's OS and of its ramdisk, as its owner writes it.
 
 mod arguments;
 mod cloud;
 mod error;
+mod form_origin;
 mod forms;
 mod hand_off_inputs;
 pub mod network_data;
@@ -37,14 +39,14 @@ mod tests;
 use ring::digest::{SHA256, digest};
 
 pub use error::{HandOffProblem, MetaDataProblem, UserDataProblem};
+pub use form_origin::FormOrigin;
 pub use forms::{AttemptFiles, compose, file, wanted_arguments};
-pub use hand_off_inputs::{
-    FormOrigin, HandOffInputs, HandOffReading, HandOffUrls, OsUserData, Referenced, read, with_arguments,
-};
+pub use hand_off_inputs::{HandOffInputs, HandOffReading, HandOffUrls, OsUserData, Referenced, read, with_arguments};
 pub use origins::ConfigOrigins;
 pub use promised_files::of_plan as promised_by;
 
-/// For fuzzing: a network that is understood has words for every reader, and they are kernel arguments.
+/// Checks, for fuzzing, that a network that is understood has words for every reader, and that they are kernel
+/// arguments.
 pub(crate) fn check_network(document: &serde_json::Value) {
     let (resolvers, search) = (crate::network_data::resolvers(document), crate::network_data::search(document));
     assert_eq!(crate::network_data::resolvers(&crate::network_data::with_vlan_macs(document)), resolvers);
@@ -55,8 +57,8 @@ pub(crate) fn check_network(document: &serde_json::Value) {
     }
 }
 
-/// Says whether it was not warned of before; from now on it was. `warned` is what this process told last, or found to be
-/// told; `kept` is what the journal says. Both are digests.
+/// Says whether this is the first warning of it, and notes it. `warned` is the last warning of this process; `kept` is
+/// that of the journal. Both are digests.
 #[must_use]
 pub fn is_news(warned: &mut String, kept: &str, given: &HandOffInputs) -> bool {
     if given.warnings.is_empty() {

@@ -2,7 +2,7 @@
 
 use firesteel_ignition::stub::managed_stub::Endpoint;
 
-/// Where configs are found.
+/// Where configs of this appliance are found.
 #[derive(Clone, Debug)]
 pub struct ConfigOrigins {
     /// What every URL of a config of ours begins with; that of managed stubs comes first.

@@ -2,24 +2,16 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::host_journal::{HandedFile, PromisedForm, PromisedForms};
-use firesteel_wire::{
-    AgentPlan, HandOffFile, PlanStep,
-    hand_off::{FIRST_BOOT, Forms, HandOffForm, KernelArgumentEdit},
-};
+use firesteel_wire::hand_off::{FIRST_BOOT, Forms, HandOffForm, KernelArgumentEdit};
+use firesteel_wire::{AgentPlan, HandOffFile, PlanStep};
 use ring::digest::{SHA256, digest};
 
 /// Reads what a plan promises to hand over; nothing where it has no such step.
 #[must_use]
 pub fn of_plan(plan: &AgentPlan) -> Option<PromisedForms> {
-    plan.steps.iter().find_map(|step| match step {
-        PlanStep::HandOff { forms, .. } => forms.as_deref().map(of_forms),
-        PlanStep::Inspect
-        | PlanStep::ClearMetadata { .. }
-        | PlanStep::EraseDisk { .. }
-        | PlanStep::WriteImage { .. }
-        | PlanStep::SetBootEntry { .. }
-        | PlanStep::Reboot
-        | PlanStep::PowerOff => None,
+    plan.steps.iter().find_map(|step| {
+        let PlanStep::HandOff { forms, .. } = step else { return None };
+        forms.as_deref().map(of_forms)
     })
 }
 

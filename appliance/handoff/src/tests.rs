@@ -1,20 +1,15 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_resources::{
-    BareMetalHost, Secret, SecretReference, bare_metal_host::annotations::HAND_OFF, boot_image_stream::DeclaredForm,
-    secret::SecretBytes,
-};
-use firesteel_wire::{
-    HandOffFile,
-    hand_off::{Forms, HandOffForm},
-};
+use firesteel_resources::bare_metal_host::annotations::HAND_OFF;
+use firesteel_resources::boot_image_stream::DeclaredForm;
+use firesteel_resources::secret::SecretBytes;
+use firesteel_resources::{BareMetalHost, Secret, SecretReference};
+use firesteel_wire::HandOffFile;
+use firesteel_wire::hand_off::{Forms, HandOffForm};
 use serde_json::{Value, json};
 
-use super::{
-    AttemptFiles, HandOffReading, OsUserData, compose, file,
-    hand_off_inputs::{self, HandOffInputs, HandOffUrls, Referenced},
-    is_news,
-};
+use super::hand_off_inputs::{self, HandOffInputs, HandOffUrls, Referenced};
+use super::{AttemptFiles, HandOffReading, OsUserData, compose, file, is_news};
 
 const STUB: &str =
     r#"{"ignition":{"version":"3.3.0"},"kernelArguments":{"shouldExist":["nosmt","a b"],"shouldNotExist":["quiet"]}}"#;

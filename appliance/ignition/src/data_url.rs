@@ -7,7 +7,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     format!("data:;base64,{}", STANDARD.encode(bytes))
 }
 
-/// `None` when it is no data URL, or is damaged.
+/// Decodes a data URL; `None` when it is none, or is damaged.
 pub(crate) fn decode(url: &str) -> Option<Vec<u8>> {
     let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
     let plain = unescape(data)?;

@@ -17,7 +17,7 @@ pub struct FieldError {
 const FIELD_CHARS_MAX: usize = 200;
 
 impl FieldError {
-    /// As one line that moves no cursor, whatever the names in the config are.
+    /// Makes an error of one line that moves no cursor, whatever the names in the config are.
     pub(crate) fn new(field: &str, reason: impl Into<String>) -> Self {
         let shown = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
         let field = if field.is_empty() { "the config" } else { field };
@@ -123,7 +123,7 @@ impl Fields {
         SparseObject(self.rest)
     }
 
-    /// Nothing may be left.
+    /// Fails if a field is left.
     pub(crate) fn end(self) -> Result<(), FieldError> {
         match self.rest.iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => Err(self.error(name, "is not known here, and cannot be kept: remove it")),

@@ -20,7 +20,7 @@ pub(crate) fn authority_of(stub: &[u8]) -> String {
     String::from_utf8(crate::data_url::decode(source.as_str().unwrap()).unwrap()).unwrap()
 }
 
-/// Named by `seed`; nobody here looks inside a certificate.
+/// Makes a certificate that `seed` names; its content is never read here.
 pub(crate) fn certificate(seed: &str) -> String {
     let body = STANDARD.encode(format!("certificate {seed} {}", "x".repeat(60)));
     let lines: Vec<&str> = body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();

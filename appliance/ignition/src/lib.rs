@@ -1,5 +1,5 @@
-//! Ignition configs, spec 3 (<https://coreos.github.io/ignition/specs/>): checked before a disk is
-//! touched, and completed for one host.
+//! Ignition configs, spec 3 (<https://coreos.github.io/ignition/specs/>). This crate checks them before a disk is
+//! touched, and completes them for one host. Control, the config server and the hand-over call it.
 //!
 //! - [`validate`] says what Ignition would refuse, and what it would ignore.
 //! - [`with_config_token`] gives a host's own copy of a stub its token; a stub that fetches nothing from
@@ -9,6 +9,8 @@
 //! - [`version_negotiation`] says which version a client of the config server reads, [`downgrade`] writes a config in
 //!   it.
 //! - [`render`] merges a pool's machine configs and completes them for one client.
+//!
+//! All of it is pure. It knows neither kinds nor hosts: it takes text and values, and returns them.
 
 mod data_url;
 pub mod downgrade;
@@ -45,7 +47,7 @@ pub struct ConfigFindings {
 
 /// Errors, and warnings, that are named; the first few are what a user can work on.
 const FINDINGS_MAX: usize = 64;
-/// Of one finding: names in the config may be as long as the config.
+/// Most characters of one finding: names in the config may be as long as the config.
 const FINDING_CHARS_MAX: usize = 256;
 
 impl ConfigFindings {
@@ -58,7 +60,7 @@ impl ConfigFindings {
     }
 }
 
-/// As one line that moves no cursor, whatever the names in the config are.
+/// Adds a finding as one line that moves no cursor, whatever the names in the config are.
 fn add(list: &mut Vec<String>, text: &str) {
     let shown = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
     match list.len() {
@@ -87,6 +89,8 @@ impl std::fmt::Debug for NewFile {
 pub enum IgnitionError {
     #[error("the config is not valid: {0}")]
     Invalid(String),
+    #[error("the config is not valid: {0}")]
+    Json(#[from] validate::JsonFault),
     #[error("{path} is in the config already, and the appliance needs it: remove it from the config")]
     Taken { path: String },
     #[error("the config could not be encoded")]
@@ -125,8 +129,8 @@ pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
     names
 }
 
-/// What of a URL lies below an origin. Scheme and host are the same in whatever letters (RFC 3986, section 6.2.2.1); a path
-/// is not.
+/// What of a URL lies below an origin. Scheme and host are the same in whatever letters (RFC 3986, section 6.2.2.1); a
+/// path is not.
 fn path_below<'a>(url: &'a str, origin: &str) -> Option<&'a str> {
     let host = origin.find("://").map_or(0, |at| at + 3);
     let path = origin[host..].find('/').map_or(origin.len(), |at| host + at);
@@ -170,7 +174,7 @@ fn is_spec_2(version: &str) -> bool {
 /// # Errors
 /// When the config is not JSON.
 pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str) -> Result<Vec<u8>, IgnitionError> {
-    let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
+    let mut value = validate::read(config)?;
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let own = own_sources(&mut value, origins);
     if own.is_empty() {
@@ -206,10 +210,11 @@ fn url_with_token(url: &str, token: &str) -> String {
 /// The config with further files, which must not be there already.
 ///
 /// # Errors
-/// When the config is not valid, has one of the paths, or something that a file does not go with, such as a link above it.
+/// When the config is not valid, has one of the paths, or something that a file does not go with, such as a link above
+/// it.
 pub fn with_files(config: &[u8], files: &[NewFile]) -> Result<Vec<u8>, IgnitionError> {
     refuse_invalid(config)?;
-    let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
+    let mut value = validate::read(config)?;
     for file in files {
         let lists = ["files", "directories", "links"].iter().filter_map(|list| value["storage"][list].as_array());
         if lists.flatten().any(|node| node["path"] == file.path.as_str()) {

@@ -9,7 +9,8 @@ use ring::digest;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Of one bundle. An overlap has two, a firm's own bundle a few dozen; the largest public ones stay below 200.
+/// Most certificates of one bundle. An overlap has two, a firm's own bundle a few dozen; the largest public ones stay
+/// below 200.
 const CERTIFICATES_MAX: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,7 +91,7 @@ impl StubAuthority {
         held.iter().all(|certificate| self.known.contains(certificate))
     }
 
-    /// As the `source` of a stub: upstream's form, so that its tools recognise it.
+    /// The `source` of a stub, in upstream's form, so that its tools recognise it.
     pub(crate) fn source(&self) -> String {
         format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(&self.bundle))
     }

@@ -4,10 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::{
-    SpecVersion,
-    fields::{FieldError, join},
-};
+use crate::SpecVersion;
+use crate::fields::{FieldError, join};
 
 /// A field that is new in a version.
 pub(crate) struct VersionedField {
@@ -52,7 +50,7 @@ fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true)
 }
 
-/// Nothing but absent fields, empty lists and empty texts.
+/// Whether a value has nothing but absent fields, empty lists and empty texts.
 pub(crate) fn is_hollow(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -63,7 +61,7 @@ pub(crate) fn is_hollow(value: &Value) -> bool {
     }
 }
 
-/// Set user ID, set group ID, sticky. Before 3.4.0 they were ignored.
+/// The bits for set user ID, set group ID and sticky. Before 3.4.0 they were ignored.
 pub(crate) const SPECIAL_BITS: u64 = 0o7000;
 
 /// Gets an object, the name of a field, and the field's place.
@@ -100,7 +98,7 @@ pub(crate) fn each(
     })
 }
 
-/// For what `visit` cannot fail at.
+/// Visits each element with a function that cannot fail.
 pub(crate) fn each_surely(config: &mut Value, path: &str, mut visit: impl FnMut(&mut Map<String, Value>, &str, &str)) {
     drop(each(config, path, |map, name, place| {
         visit(map, name, place);
@@ -150,7 +148,7 @@ pub(crate) fn set_version(config: &mut Value, version: SpecVersion) {
     }
 }
 
-/// Without fields that are absent in all but name: `null`, and objects and lists with nothing in them.
+/// Removes fields that are absent in all but name: `null`, and objects and lists with nothing in them.
 pub(crate) fn prune(value: &mut Value) {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

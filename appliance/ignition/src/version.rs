@@ -51,7 +51,7 @@ pub(crate) struct Semver {
     pub(crate) pre_release: bool,
 }
 
-/// Of one number of a version. More digits are no version of anything.
+/// Most digits of one number of a version. A text with more digits is no version.
 const DIGITS_MAX: usize = 9;
 
 impl Semver {

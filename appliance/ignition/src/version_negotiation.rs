@@ -5,7 +5,7 @@
 
 use crate::{SpecVersion, version::Semver};
 
-/// Of a header; longer ones are as malformed ones. Ignition's has below 150 bytes.
+/// Most bytes of a header; longer ones are as malformed ones. Ignition's has below 150 bytes.
 const HEADER_BYTES_MAX: usize = 4096;
 const SUBTYPE: &str = "vnd.coreos.ignition+json";
 

@@ -31,7 +31,7 @@ pub enum CauseReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     pub reason: CauseReason,
-    /// Without the field, as Kubernetes has it; [`fmt::Display`] puts the field in front.
+    /// The message without the field, as Kubernetes has it; [`fmt::Display`] puts the field in front.
     pub message: String,
     /// `spec.bmc.address`, `spec.networkInterfaces[0].name`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -77,7 +77,7 @@ impl Cause {
         Self { reason: CauseReason::FieldValueNotSupported, message, field: field.to_owned() }
     }
 
-    /// The same of a value of any type, as JSON.
+    /// Refuses a value of any type, as JSON, and names the supported ones.
     #[must_use]
     pub fn not_supported_json(field: &str, value: &Value, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();

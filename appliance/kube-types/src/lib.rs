@@ -1,4 +1,5 @@
-//! Leaf types of Kubernetes that several crates share: one type for each, with Kubernetes' field names.
+//! Leaf types of Kubernetes that several crates share: one type for each, with Kubernetes' field names. The kinds
+//! (`firesteel_resources`) and the API (`firesteel_kube`) both use them.
 //!
 //! Nothing here knows a kind, a store or HTTP.
 

@@ -17,7 +17,7 @@ pub struct ObjectMeta {
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub generate_name: String,
-    /// Empty for cluster-scoped kinds.
+    /// The namespace; empty for cluster-scoped kinds.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
@@ -29,7 +29,7 @@ pub struct ObjectMeta {
     pub generation: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-    /// Set when deletion was asked for; the object goes when its finalizers are gone.
+    /// The time when deletion was asked for; the object goes when its finalizers are gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]

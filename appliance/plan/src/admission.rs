@@ -1,10 +1,10 @@
-//! How many hosts are worked on at a time: whoever boots loads DHCP, TFTP and the wire, and a hundred that boot
+//! How many hosts are worked on at a time: each boot loads DHCP, TFTP and the wire, and a hundred hosts that boot
 //! together time out together.
 //!
-//! A host takes a slot to be inspected, provisioned or deprovisioned, and gives it back when it rests or waits
-//! for its next try, so that hosts that fail do not keep the others out. Who finds none waits in line: deletions
-//! first, then by time. Deletions have some slots of their own beyond the limit, so that they go on whatever
-//! fills the others; each of them ends or gives up, so that the line of deletions moves, too.
+//! A host takes a slot to be inspected, provisioned or deprovisioned, and gives it back when it rests or waits for its
+//! next try, so that hosts that fail do not keep the others out. A host that finds none waits in line: deletions first,
+//! then by time. Deletions have some slots of their own beyond the limit, so that they go on whatever fills the others;
+//! each of them ends or gives up, so that the line of deletions moves, too.
 //!
 //! ```text
 //!   offer(host) ──► step(host) ──► settle(host, what it does now) ──► wake those who may begin
@@ -19,7 +19,7 @@ pub const AT_ONCE: usize = 20;
 /// Slots beyond the limit for hosts that are to be deleted.
 pub const FOR_DELETIONS: usize = 5;
 
-/// What a host is told before its step.
+/// What a host may do in its step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlotOffer {
     /// It may begin, or go on.
@@ -50,7 +50,7 @@ pub struct Slots<K> {
     busy: BTreeMap<K, bool>,
     /// Slots that are kept for a step under way.
     kept: BTreeSet<K>,
-    /// By rank: deletions come first.
+    /// Waiting hosts by rank: deletions come first.
     line: BTreeSet<(bool, Timestamp, K)>,
     /// Hosts that have not said anything since the start; `None` before they are known.
     uncounted: Option<BTreeSet<K>>,
@@ -69,7 +69,7 @@ impl<K: Ord + Clone> Slots<K> {
         }
     }
 
-    /// These hosts exist at the start: nobody begins before each has said what it does.
+    /// Takes note of the hosts that exist at the start: no host begins before each has said what it does.
     pub fn expect(&mut self, hosts: impl IntoIterator<Item = K>) {
         self.uncounted.get_or_insert_with(|| hosts.into_iter().collect());
     }
@@ -81,7 +81,7 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// Whether the host may take a slot in its next step; one that is free is kept for it until
-    /// [`Slots::update_slot`]. `has`: its memory says that it has one, which nobody takes from it.
+    /// [`Slots::update_slot`]. `has`: its memory says that it has one, which it keeps.
     pub fn offer(&mut self, host: &K, has: bool, deletes: bool) -> SlotOffer {
         if has || self.busy.contains_key(host) {
             self.busy.insert(host.clone(), deletes);
@@ -99,9 +99,9 @@ impl<K: Ord + Clone> Slots<K> {
         SlotOffer::Free
     }
 
-    /// The host's step failed before it could say what it does: it counts as far as it is known, and nobody waits for
-    /// its word any more. Who may begin now comes back. `has`: whether its memory says that it has a slot, for what a
-    /// store failed to acknowledge it may have kept; `None` where that cannot be read.
+    /// Counts a host whose step failed before it could say what it does, as far as that is known. The hosts that may
+    /// begin now come back. `has`: whether its memory says that it has a slot, for what a store failed to acknowledge
+    /// it may have kept; `None` where that cannot be read.
     #[must_use]
     pub fn cannot_say(&mut self, host: &K, has: Option<bool>) -> Vec<K> {
         let was_last = self.count(host);
@@ -114,7 +114,7 @@ impl<K: Ord + Clone> Slots<K> {
         if gave_back || was_last { self.next() } else { Vec::new() }
     }
 
-    /// What the host does since its step; who may begin now comes back, to be looked at.
+    /// Takes note of what the host does since its step; the hosts that may begin now come back.
     #[must_use]
     pub fn update_slot(&mut self, host: &K, standing: SlotDemand, deletes: bool) -> Vec<K> {
         let was_last = self.count(host);
@@ -134,13 +134,13 @@ impl<K: Ord + Clone> Slots<K> {
         if gave_back || was_last { self.next() } else { Vec::new() }
     }
 
-    /// The host is gone.
+    /// Forgets a host that is gone.
     #[must_use]
     pub fn forget(&mut self, host: &K) -> Vec<K> {
         self.update_slot(host, SlotDemand::Idle, false)
     }
 
-    /// True when it was the last to be counted.
+    /// Is true when it was the last to be counted.
     fn count(&mut self, host: &K) -> bool {
         let Some(uncounted) = &mut self.uncounted else { return false };
         uncounted.remove(host) && uncounted.is_empty()
@@ -156,7 +156,7 @@ impl<K: Ord + Clone> Slots<K> {
         free.max(FOR_DELETIONS.saturating_sub(deleting))
     }
 
-    /// Those in line before this host; one that is not in line would be its kind's last.
+    /// Counts the hosts in line before this one; one that is not in line would be its kind's last.
     fn hosts_ahead(&self, host: &K, deletes: bool) -> usize {
         let rank = !deletes;
         let own = self.line.iter().find(|(_, _, waiting)| waiting == host).map(|(_, since, _)| *since);
@@ -165,7 +165,7 @@ impl<K: Ord + Clone> Slots<K> {
         self.line.iter().filter(is_before).count()
     }
 
-    /// Those who would find a slot now.
+    /// The hosts in line that would find a slot now.
     fn next(&self) -> Vec<K> {
         let all = self.line.iter();
         let may_begin = |(number, (ordinary, _, _)): &(usize, &(bool, Timestamp, K))| *number < self.room(!*ordinary);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks, ends, waits and goes in whatever order: the limits hold, and with nobody at work
+        /// Whatever the order in which hosts ask, end, wait and go: the limits hold, and with no host at work
         /// the line moves.
         #[test]
         fn the_limits_hold_and_the_line_moves(story in prop::collection::vec((0_u32..12, 0_u8..5, any::<bool>()), 0..200)) {

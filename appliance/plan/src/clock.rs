@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | before the program was built | it stood still, or began at its own epoch | [`ClockDoubt::BeforeBuild`] |
 //! | more than [`BEHIND_MAX`] before the newest time in the store | it went back, or was ahead before | [`ClockDoubt::BehindStore`] |
-//! | ahead | it looks like a long time switched off | nothing; what is counted below does not mind |
+//! | ahead | it looks like a long time switched off | nothing; what is counted below does not change |
 //!
-//! While the clock is doubted no disk is changed ([`crate::host::turn::gate`]), for receipts, deadlines and the order of what
-//! happened would be wrong. All else goes on.
+//! While the clock is doubted no disk is changed ([`crate::host::turn::gate`]), for receipts, deadlines and the order
+//! of what happened would be wrong. All else goes on.
 //!
 //! Tokens are counted by the **age of the store**: how long it has been in use. It goes on with the process, which no
 //! clock moves, and by what the clock says of the time switched off, at most [`OFF_MAX`] at each start. So a clock that
@@ -33,7 +33,7 @@ pub enum ClockDoubt {
 }
 
 impl ClockDoubt {
-    /// As a condition's reason.
+    /// The word for it as a condition's reason.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

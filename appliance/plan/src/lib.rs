@@ -1,12 +1,13 @@
-//! Deciding: what a host needs next. Pure functions from what is seen to what is done.
+//! Decisions on what a host needs next: pure functions from what is observed to what is done.
 //!
 //! There is no clock here, no socket, no file, no task, no store and no protocol: `now` is an
 //! argument, observations come in as [`host::HostInputs`], and everything that is to happen goes out as
-//! values in [`host::HostStep`]. A step can therefore be tested in microseconds, and read in one
-//! sitting.
+//! values in [`host::HostStep`]. So a test runs a step in microseconds, and a person reads it in one
+//! sitting. The controllers call it: control for hosts, rollout for groups and sets.
 //!
 //! - [`host`]: the states of one host, one file per state
 //! - [`disk`]: which disk is written, by hints or by size, or why none is
+//! - [`evidence`]: whether the receipts of an agent show what a plan asked for
 //! - [`policy`]: which sets of machines and groups of hosts have their boot images kept current
 //! - [`group`]: how a group of hosts comes to a new image, and which one each of its hosts gets
 //! - [`skew`]: how old boot images are, and whether that stops an upgrade

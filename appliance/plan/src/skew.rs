@@ -8,9 +8,9 @@
 //! | Manual | the spec says so, or it says nothing and not all sets are managed | the version that a person states, or that of the installation |
 //!
 //! The automatic version begins at that of the installation, advances when all sets are done, and goes back to it when
-//! one is skipped. Beside it each set's own image counts: one that is older than all others is the one that fails. Sets of
-//! Cluster API count for nothing: their images are named in templates that are not here, so that nobody could ever bring
-//! the version on again.
+//! one is skipped. Beside it each set's own image counts: one that is older than all others is the one that fails. Sets
+//! of Cluster API count for nothing: their images are named in templates that are not here, so that the version could
+//! never advance again.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -102,7 +102,7 @@ impl fmt::Display for MinimumVersions {
     }
 }
 
-/// As it is written in settings: `4.13.0,9.2`.
+/// The form in settings: `4.13.0,9.2`.
 impl From<MinimumVersions> for String {
     fn from(minimum: MinimumVersions) -> Self {
         let [major, minor, patch] = minimum.ocp;
@@ -192,7 +192,7 @@ pub enum Upgradeable {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkewDecision {
-    /// For `status.bootImageSkewEnforcementStatus`.
+    /// The value of `status.bootImageSkewEnforcementStatus`.
     pub status: SkewEnforcement,
     pub recorded: Recorded,
     pub upgradeable: Upgradeable,
@@ -204,7 +204,7 @@ pub fn decide(seen: &SkewInputs<'_>, recorded: &Recorded) -> SkewDecision {
     let none = SkewEnforcement::default();
     let (status, upgradeable) = match seen.wanted {
         Some(wanted) if wanted.mode == SkewMode::None => {
-            let why = "spec.bootImageSkewEnforcement says None: nobody looks at how old boot images are";
+            let why = "spec.bootImageSkewEnforcement says None: the age of boot images is not checked";
             (none, Upgradeable::NotChecked(why.to_owned()))
         }
         Some(wanted) => {

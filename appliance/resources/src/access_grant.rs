@@ -1,16 +1,14 @@
 //! `AccessGrant` (firesteel.dev/v1alpha1): who has which role, and in which namespace. Cluster scoped. What
-//! a role may do is in [`crate::roles`]. A user's credentials are made through one of his grants and end
-//! with it.
+//! a role may do is in [`crate::roles`]. A user's credentials are made through one grant of that
+//! user, and end with it.
 
 use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    admit::typed,
-    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
-    roles::Role,
-    shape::{Field, Shape},
-};
+use crate::admit::typed;
+use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column};
+use crate::roles::Role;
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     short_names: &["ag"],
@@ -27,9 +25,9 @@ pub const KIND: Kind = Kind {
     ..Kind::new(FIRESTEEL, V1ALPHA1, "AccessGrant", "accessgrants", "accessgrant", &SHAPE)
 };
 
-/// As certificates have it for the name of their subject.
+/// Longest name of a subject in a certificate.
 const NAME_BYTES_MAX: usize = 64;
-/// Begins the names that the API server itself gives: nobody else may have them.
+/// Prefix of the names that the API server itself gives, which no grant may give.
 const RESERVED: &str = "system:";
 /// The owner of the appliance, who needs no grant.
 const OWNER: &str = "admin";
@@ -49,7 +47,7 @@ pub struct AccessGrantSpec {
     pub subject: GrantSubject,
     /// One of [`Role`]'s words.
     pub role: String,
-    /// Empty for all.
+    /// Is empty for all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
@@ -60,7 +58,7 @@ pub struct GrantSubject {
     /// One of [`SUBJECTS`].
     pub kind: String,
     pub name: String,
-    /// Of a service account.
+    /// Namespace of a service account.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }

@@ -7,10 +7,8 @@ use firesteel_kube_types::{Cause, CauseReason};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    kind::{Kind, RuleVerdict},
-    shape,
-};
+use crate::kind::{Kind, RuleVerdict};
+use crate::shape;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
@@ -18,7 +16,7 @@ pub struct Admission {
     pub causes: Vec<Cause>,
     /// Fields that the kind does not have, and that were dropped: `fieldValidation` says what becomes of it.
     pub unknown_fields: Vec<String>,
-    /// Sent with the answer: what is accepted without effect.
+    /// Is sent with the answer: what is accepted without effect.
     pub warnings: Vec<String>,
 }
 
@@ -76,7 +74,7 @@ pub fn typed<T: DeserializeOwned>(
     }
 }
 
-/// Where an object does not fit the type: the innermost field without which it does; `spec` where that is unclear.
+/// Finds where an object does not fit the type: the innermost field without which it does; `spec` if that is unclear.
 #[must_use]
 pub fn fault_of<T: DeserializeOwned>(object: &Value) -> String {
     let field = fault::field::<T>(object);
@@ -92,7 +90,7 @@ fn has_nulls(value: &Value) -> bool {
     }
 }
 
-fn drop_nulls(value: &mut Value) {
+pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|_, value| !value.is_null());

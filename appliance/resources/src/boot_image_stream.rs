@@ -15,15 +15,13 @@ use firesteel_kube_types::{Cause, ObjectMeta};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    admit::typed,
-    bare_metal_host::annotations::HAND_OFF_WORDS,
-    condition::{self, Condition},
-    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
-    shape::{Field, Literal, Shape},
-    url,
-    zero::is_zero,
-};
+use crate::admit::typed;
+use crate::bare_metal_host::annotations::HAND_OFF_WORDS;
+use crate::condition::{self, Condition};
+use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column};
+use crate::shape::{Field, Literal, Shape};
+use crate::url;
+use crate::zero::is_zero;
 
 /// Everything of the newest release is verified, and it may be given to hosts.
 pub const STAMPED: &str = "Stamped";
@@ -32,18 +30,19 @@ pub const DEGRADED: &str = "Degraded";
 /// There is room for what is wanted.
 pub const STORED: &str = "Stored";
 
-/// As stream metadata has them.
+/// Architectures by the names of stream metadata.
 pub const ARCHITECTURES: [&str; 4] = ["aarch64", "ppc64le", "s390x", "x86_64"];
 pub const FORMATS: [&str; 3] = ["metal", "pxe", "iso"];
-/// Releases that are told of; older ones that nobody has go first.
+/// Releases in the status; older ones that no host has make room first.
 pub const RELEASES_MAX: usize = 32;
-/// Of one release: four architectures with a disk for each of two sector sizes, three parts of pxe and an ISO.
+/// Artifacts of one release: four architectures with a disk for each of two sector sizes, three parts of pxe and an
+/// ISO.
 pub const ARTIFACTS_MAX: usize = 32;
 /// Sources are asked at most each minute and at least each week.
 const REFRESH_SECONDS: (i64, i64) = (60, 7 * 24 * 3600);
 /// Upstream's streams change every two weeks.
 const REFRESH_SECONDS_DEFAULT: i64 = 3600;
-/// As file systems have it.
+/// Longest name of a file on common file systems.
 const FILE_NAME_MAX: usize = 255;
 /// What is read of a stream is kept in a file of its name, written as `.NAME.json.new`.
 const NAME_MAX: usize = FILE_NAME_MAX - ".".len() - ".json".len() - ".new".len();
@@ -83,7 +82,7 @@ pub struct BootImageStreamSpec {
     /// The name that the metadata must say it is of; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stream: String,
-    /// Empty for those that the fleet's hosts have.
+    /// Is empty for those that the fleet's hosts have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
     /// See [`BootImageStreamSpec::formats`].
@@ -158,13 +157,13 @@ pub struct DeclaredForm {
 pub struct BootImageStreamStatus {
     #[serde(skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// As the metadata says.
+    /// Name of the stream in the metadata.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stream: String,
     /// The newest one that is stamped.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release: String,
-    /// As the metadata says, in its own words.
+    /// Time of the last change, in the words of the metadata.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_modified: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +187,7 @@ pub struct StreamRelease {
     /// When the last of its wanted artifacts was verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamped_at: Option<Timestamp>,
-    /// The stream names it no more, or names an older one: it is given to nobody who only follows the stream.
+    /// The stream no longer names it, or names an older one: a host that only follows the stream does not get it.
     pub withdrawn: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactStatus>,
@@ -203,26 +202,26 @@ pub struct ArtifactStatus {
     pub format: String,
     /// `disk`, `kernel`, `initramfs`, `rootfs` or `iso`.
     pub part: String,
-    /// Of a disk: 512 or 4096.
+    /// Sector size of a disk: 512 or 4096.
     #[serde(skip_serializing_if = "is_zero")]
     pub sector_bytes: u32,
     pub location: String,
     pub sha256: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uncompressed_sha256: String,
-    /// Where its detached signature is; empty where the stream gives none.
+    /// Location of its detached signature; empty if the stream gives none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub signature_location: String,
     pub signature: SignatureStatus,
     pub state: ArtifactState,
-    /// Of the disk as it is written.
+    /// Digest of the disk as it is written.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub raw_sha256: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub done_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// While it is downloaded, as far as it is known.
+    /// Rate of the download that is under way, as far as it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -335,7 +334,7 @@ const STATUS: Shape = Shape::object(&[
 
 const SHAPE: Shape = Shape::object(&[
     Field::required("spec", SPEC).about("What is followed."),
-    Field::new("status", STATUS).about("What of it is here."),
+    Field::status(STATUS, "What of it is here."),
 ]);
 
 /// What is wrong with a stream.
@@ -356,12 +355,12 @@ pub fn causes(new: &BootImageStream) -> Vec<Cause> {
     if !url.is_empty() {
         match url::parts(url) {
             Ok(("http" | "https", host, _)) if host.contains('@') => {
-                // What stands in a spec is shown to everybody.
+                // Every reader of the object sees its spec.
                 causes.push(Cause::forbidden("spec.source.url", "may not have a user name or password"));
             }
             Ok(("http" | "https", ..)) => {}
             Ok(_) => causes.push(Cause::invalid("spec.source.url", &shown_url(url), "must be an http or https URL")),
-            Err(why) => causes.push(Cause::invalid("spec.source.url", &shown_url(url), &why)),
+            Err(why) => causes.push(Cause::invalid("spec.source.url", &shown_url(url), &why.to_string())),
         }
     }
     causes

@@ -1,9 +1,7 @@
 //! `ClusterOperator` (config.openshift.io/v1): how a part of a cluster is, as its operator says.
 
-use crate::{
-    kind::{Kind, KindColumn, KindScope, column},
-    shape::{Field, Shape},
-};
+use crate::kind::{Kind, KindColumn, KindScope, column};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     short_names: &["co"],
@@ -67,5 +65,5 @@ const STATUS: Shape = Shape::object(&[
 
 const SHAPE: Shape = Shape::object(&[
     Field::required("spec", Shape::object(&[])).about("Nothing can be said here."),
-    Field::new("status", STATUS).about("How it is."),
+    Field::status(STATUS, "How it is."),
 ]);

@@ -4,10 +4,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    shape::{Field, Shape},
-    zero::is_zero,
-};
+use crate::shape::{Field, Shape};
+use crate::zero::is_zero;
 
 /// Most conditions on one object (upstream's schema).
 pub const CONDITIONS_MAX: usize = 32;

@@ -1,15 +1,13 @@
-//! `DiscoveredHost` (firesteel.dev/v1alpha1): a machine that netbooted and that nobody owns yet.
+//! `DiscoveredHost` (firesteel.dev/v1alpha1): a machine that netbooted and has no owner yet.
 //! Cluster scoped, named by the MAC that booted, with hyphens. It is inspected and never written
-//! to; it goes when somebody adopts it.
+//! to; it goes when it is adopted.
 
 use firesteel_kube_types::ObjectMeta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    hardware::HardwareRecord,
-    kind::{AGE, FIRESTEEL, Kind, KindScope, STATUS_ONLY, V1ALPHA1, column},
-};
+use crate::hardware::HardwareRecord;
+use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, STATUS_ONLY, V1ALPHA1, column};
 
 pub const KIND: Kind = Kind {
     short_names: &["dh"],
@@ -22,7 +20,7 @@ pub const KIND: Kind = Kind {
         column("Address", ".status.address", "Leased address", 0),
         AGE,
     ],
-    about: "A machine that booted from the network and belongs to nobody yet.",
+    about: "A machine that booted from the network and has no owner yet.",
     read_only: true,
     ..Kind::new(FIRESTEEL, V1ALPHA1, "DiscoveredHost", "discoveredhosts", "discoveredhost", &STATUS_ONLY)
 };
@@ -62,7 +60,7 @@ pub struct DiscoveredHostStatus {
     pub agent: Option<DiscoveryBinding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareRecord>,
-    /// Set where an earlier owner let the machine go without cleaning it.
+    /// Is set where an earlier owner let the machine go without cleaning it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncleaned: Option<TombstoneStatus>,
 }
@@ -87,8 +85,8 @@ pub struct TombstoneStatus {
     pub host: String,
     /// Identity of the disk that still holds its data.
     pub disk: String,
-    /// A consumer's data is left there: the disks that are meant are erased before the machine's next host is installed.
-    /// Otherwise it is only told; an owner who makes the host anew keeps the data.
+    /// A consumer's data is left there: the disks that are meant are erased before the machine's next host is
+    /// installed. Otherwise it is only shown; an owner who creates the host again keeps the data.
     pub of_tenant: bool,
     pub reason: String,
     pub at: Timestamp,

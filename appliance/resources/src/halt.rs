@@ -7,13 +7,11 @@
 use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    admit::typed,
-    kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column},
-    shape::{Field, Shape},
-};
+use crate::admit::typed;
+use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column};
+use crate::shape::{Field, Shape};
 
-/// What `firesteel halt` calls it, and `firesteel resume` deletes, where nobody says another name.
+/// Name that `firesteel halt` gives it and `firesteel resume` deletes, unless another one is given.
 pub const USUAL_NAME: &str = "fleet";
 
 pub const KIND: Kind = Kind {
@@ -24,7 +22,7 @@ pub const KIND: Kind = Kind {
     ..Kind::new(FIRESTEEL, V1ALPHA1, "Halt", "halts", "halt", &SHAPE)
 };
 
-/// As certificates have it for the name of their subject.
+/// Longest name of a subject in a certificate.
 const BY_BYTES_MAX: usize = 64;
 /// It stands in the status of every host.
 const REASON_BYTES_MAX: usize = 256;
@@ -43,7 +41,7 @@ pub struct Halt {
 pub struct HaltSpec {
     /// Who stopped the fleet, as that client says; the audit log tells who it was.
     pub by: String,
-    /// In that person's words.
+    /// The reason in that person's words.
     pub reason: String,
 }
 

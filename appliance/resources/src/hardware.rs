@@ -15,11 +15,11 @@ use firesteel_contents::DiskContents;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    hardware_data::{BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor, Vlan},
-    mac::normal_mac,
-    zero::is_zero,
+use crate::hardware_data::{
+    BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor, Vlan,
 };
+use crate::mac::normal_mac;
+use crate::zero::is_zero;
 use neighbour::NeighbourRecord;
 use parts::{CapabilitiesRecord, HealthRecord, PartsRecord};
 
@@ -42,7 +42,7 @@ pub struct HardwareRecord {
     pub disks: Vec<DiskRecord>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
-    /// Absent where the agent does not tell.
+    /// Is absent where the agent does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<Box<PartsRecord>>,
     /// What differs from the inspection before, in words ([`changes::changes`]).
@@ -175,7 +175,7 @@ pub struct DiskRecord {
     pub transport: Transport,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
-    /// Absent where the agent does not tell.
+    /// Is absent where the agent does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableRecord>,
     /// What stands on it, and what of that a guard may stop at; absent where the agent does not tell.
@@ -186,10 +186,10 @@ pub struct DiskRecord {
     /// PCI address of what it is attached to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub controller: String,
-    /// Absent where the agent does not tell.
+    /// Is absent where the agent does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Box<CapabilitiesRecord>>,
-    /// Absent where the drive does not say.
+    /// Is absent where the drive does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<HealthRecord>>,
 }

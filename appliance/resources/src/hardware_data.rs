@@ -4,12 +4,10 @@
 use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kind::{AGE, Kind, METAL3, V1ALPHA1},
-    mac::MAC_PATTERN_UNANCHORED,
-    shape::{Field, OpenApiFormat, Shape},
-    zero::is_zero,
-};
+use crate::kind::{AGE, Kind, METAL3, V1ALPHA1};
+use crate::mac::MAC_PATTERN_UNANCHORED;
+use crate::shape::{Field, OpenApiFormat, Shape};
+use crate::zero::is_zero;
 
 pub const KIND: Kind = Kind {
     short_names: &["hd"],

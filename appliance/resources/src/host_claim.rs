@@ -4,17 +4,11 @@ use firesteel_facts::{has_user_information, shown_url};
 use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{
-    bare_metal_host::{
-        annotations,
-        shape::{CUSTOM_DEPLOY, IMAGE},
-    },
-    condition,
-    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
-    label, reference,
-    shape::{Field, Shape},
-    url,
-};
+use crate::bare_metal_host::annotations;
+use crate::bare_metal_host::shape::{CUSTOM_DEPLOY, IMAGE};
+use crate::kind::{Kind, METAL3, RuleVerdict, V1ALPHA1};
+use crate::shape::{Field, Shape};
+use crate::{condition, label, reference, url};
 
 pub const KIND: Kind = Kind {
     has_status: true,
@@ -66,10 +60,7 @@ const STATUS: Shape = Shape::object(&[
     Field::new("poweredOn", Shape::BOOLEAN).about("Whether the host is powered on."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was given."),
-]);
+const SHAPE: Shape = Shape::object(&[Field::spec(SPEC, "What is wanted."), Field::status(STATUS, "What was given.")]);
 
 fn causes(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let spec = &new["spec"];
@@ -132,7 +123,7 @@ fn image(image: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let stored = |field: &str| old.and_then(|old| old[field].as_str());
     let Some(url) = image["url"].as_str() else { return };
     if let Err(why) = url::upstream(url, stored("url")) {
-        causes.push(Cause::invalid("spec.image.url", &shown_url(url), &why));
+        causes.push(Cause::invalid("spec.image.url", &shown_url(url), &why.to_string()));
     }
     let checksum = image["checksum"].as_str().unwrap_or_default();
     if has_user_information(checksum) && stored("checksum") != Some(checksum) {

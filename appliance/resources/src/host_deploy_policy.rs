@@ -3,11 +3,9 @@
 use firesteel_kube_types::Cause;
 use regex::bytes::RegexBuilder;
 
-use crate::{
-    companions::CONDITIONS_ONLY,
-    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
-    shape::{Field, Shape},
-};
+use crate::companions::CONDITIONS_ONLY;
+use crate::kind::{Kind, METAL3, RuleVerdict, V1ALPHA1};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     has_status: true,
@@ -36,8 +34,8 @@ const SPEC: Shape = Shape::object(&[Field::new("hostClaimNamespaces", NAMESPACES
     .about("The namespaces whose claims may get hosts; all that is given must hold. Without it, none may.")]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("Who may get hosts."),
-    Field::new("status", CONDITIONS_ONLY).about("What becomes of this object."),
+    Field::spec(SPEC, "Who may get hosts."),
+    Field::status(CONDITIONS_ONLY, "What becomes of this object."),
 ]);
 
 /// Upstream finds out when it chooses a host, and then chooses none at all.

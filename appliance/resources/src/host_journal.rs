@@ -14,11 +14,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    hardware::HardwareRecord,
-    kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
-    zero::is_zero,
-};
+use crate::hardware::HardwareRecord;
+use crate::kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column};
+use crate::zero::is_zero;
 
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentFileRecord};
 pub use claim::{CLAIMANTS_MAX, ClaimRecord, Claimant};
@@ -28,9 +26,9 @@ pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
 /// under 100 kB.
 pub const EVENTS_MAX: usize = 400;
-/// Between two writes of what comes again and again.
+/// Time between two writes of an event that repeats.
 const AGAIN: SignedDuration = SignedDuration::from_secs(9);
-/// Of one event's detail.
+/// Longest detail of one event.
 pub const DETAIL_BYTES_MAX: usize = 2048;
 
 pub const KIND: Kind = Kind {
@@ -71,13 +69,13 @@ pub struct HostJournalStatus {
     /// The hardware as last inspected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareRecord>,
-    /// What the BMC tells of its machine.
+    /// What the BMC says of its machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bmc: Option<BmcRecord>,
     /// What the running OS said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceRecord>,
-    /// Since when the token of its installation is counted.
+    /// The installation whose token is counted, and since when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_count: Option<TokenCount>,
     /// What became of the last wish to put the deadline of its token off.
@@ -129,7 +127,7 @@ impl HostJournalStatus {
         self.timeline.drain(..excess);
     }
 
-    /// Notes what somebody may make happen again and again: once for an attempt, as it was last, and not more often
+    /// Notes an event that a client can repeat at will: once for an attempt, as it was last, and not more often
     /// than each [`AGAIN`].
     pub fn note_again(&mut self, event: TimelineEvent) {
         let same = |old: &TimelineEvent| (old.attempt, &old.event) == (event.attempt, &event.event);
@@ -153,7 +151,7 @@ pub struct JournalReason {
     pub since: Timestamp,
 }
 
-/// What a BMC tells of its machine; empty and absent fields were not said. Words are the BMC's own.
+/// What a BMC says of its machine; empty and absent fields were not said. Words are the BMC's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BmcRecord {
@@ -171,7 +169,7 @@ pub struct BmcRecord {
     pub sku: String,
     pub asset_tag: String,
     pub bios_version: String,
-    /// Of the machine and all in it: `OK`, `Warning`, `Critical`.
+    /// Health of the machine and all in it: `OK`, `Warning`, `Critical`.
     pub health: String,
     /// `UEFI` or `Legacy`.
     pub boot_mode: String,
@@ -251,7 +249,7 @@ pub struct AgentBinding {
     pub address: String,
     pub agent_version: String,
     pub kernel_version: String,
-    /// By which way it came and what it waited for, where the host has network data.
+    /// The way by which it came and what it waited for, if the host has network data.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub network: String,
     /// The network data did not lead to the appliance; [`Self::network`] says why.
@@ -332,7 +330,7 @@ pub struct FirstBootFailure {
     pub log: Vec<String>,
 }
 
-/// Where the current plan stands; replaced often, so it is small.
+/// Progress of the current plan; it is replaced often, so it is small.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JournalProgress {
@@ -344,7 +342,7 @@ pub struct JournalProgress {
     pub total_bytes: u64,
     /// 0 to 100.
     pub percent: u8,
-    /// Smoothed; absent while it is not known, and of work that is not counted in bytes.
+    /// Is smoothed; absent while it is not known, and of work that is not counted in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
     /// What the activity under way may still take; absent while that is not known.

@@ -5,12 +5,12 @@
 //! ```
 //! use firesteel_resources::{
 //!     Cause,
-//!     kind::{AGE, Kind, Verdict, column},
+//!     kind::{AGE, Kind, RuleVerdict, column},
 //!     shape::{Field, Shape},
 //! };
 //!
 //! const SPEC: Shape = Shape::object(&[Field::required("url", Shape::TEXT).about("Where it is fetched from.")]);
-//! const SHAPE: Shape = Shape::object(&[Field::new("spec", SPEC).about("What is wanted.")]);
+//! const SHAPE: Shape = Shape::object(&[Field::spec(SPEC, "What is wanted.")]);
 //!
 //! pub const KIND: Kind = Kind {
 //!     short_names: &["rck"],
@@ -18,7 +18,7 @@
 //!     about: "A rack.",
 //!     rules: |new, _old| {
 //!         let url = new["spec"]["url"].as_str().unwrap_or_default();
-//!         Verdict::of((!url.starts_with("http")).then(|| Cause::invalid("spec.url", url, "must be an http URL")))
+//!         RuleVerdict::of((!url.starts_with("http")).then(|| Cause::invalid("spec.url", url, "must be an http URL")))
 //!     },
 //!     // Nothing acts on it yet: warned of at admission, and said in the object's status.
 //!     without_controller: Some("racks are not looked after"),
@@ -33,12 +33,9 @@
 //! ([`crate::admit::typed`]).
 
 use firesteel_kube_types::{Cause, ScaleSubresource};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::{
-    cluster_api::convert::KindConversion,
-    shape::{Field, Shape},
-};
+use crate::shape::{Field, Shape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
@@ -57,7 +54,7 @@ pub struct KindColumn {
     pub priority: i32,
 }
 
-/// Made by [`Kind::new`] and completed by struct update.
+/// Is made by [`Kind::new`] and completed by struct update.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub group: &'static str,
@@ -86,11 +83,11 @@ pub struct Kind {
     pub without_controller: Option<&'static str>,
     /// Users may read it and no more.
     pub read_only: bool,
-    /// Where the numbers of a kind that can be scaled are.
+    /// Paths to the numbers of a kind that can be scaled.
     pub scale: Option<ScaleSubresource>,
     /// This version is going away.
     pub is_deprecated: bool,
-    /// Of a version in which objects are not stored.
+    /// The stored version, if objects are not stored in this one.
     pub stored_as: Option<StoredAs>,
     /// Labels of the kind's definition.
     pub definition_labels: &'static [(&'static str, &'static str)],
@@ -107,8 +104,15 @@ pub struct StoredAs {
     pub annotation: &'static str,
     /// Whether an object has the form of the stored version.
     pub fits_stored: fn(&Value) -> bool,
-    /// The same for this version.
+    /// Whether an object has the form of this version.
     pub fits: fn(&Value) -> bool,
+}
+
+/// What is beside `apiVersion`, `kind` and `metadata` of an object, in the other of two versions.
+#[derive(Clone, Copy, Debug)]
+pub struct KindConversion {
+    pub to_stored: fn(&Value) -> Map<String, Value>,
+    pub from_stored: fn(&Value) -> Map<String, Value>,
 }
 
 impl Kind {
@@ -196,8 +200,7 @@ pub const AGE: KindColumn = KindColumn {
 };
 
 /// The appliance alone writes these, from its own types.
-pub(crate) const STATUS_ONLY: Shape =
-    Shape::object(&[Field::new("status", Shape::ANY).about("What the appliance knows.")]);
+pub(crate) const STATUS_ONLY: Shape = Shape::object(&[Field::status(Shape::ANY, "What the appliance knows.")]);
 
 /// A column of words.
 #[must_use]

@@ -3,22 +3,21 @@
 
 use crate::{cluster_operator, companions, host_claim, host_deploy_policy, kind::Kind};
 
-pub use crate::{
-    access_grant::KIND as ACCESS_GRANT,
-    bare_metal_host::KIND as BARE_METAL_HOST,
-    boot_image_stream::KIND as BOOT_IMAGE_STREAM,
-    cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
-    discovered_host::KIND as DISCOVERED_HOST,
-    halt::KIND as HALT,
-    hardware_data::KIND as HARDWARE_DATA,
-    host_group::KIND as HOST_GROUP,
-    host_journal::KIND as HOST_JOURNAL,
-    machine_config::{KIND as MACHINE_CONFIG, pool::KIND as MACHINE_CONFIG_POOL},
-    machine_configuration::KIND as MACHINE_CONFIGURATION,
-    machine_set::KIND as MACHINE_API_SET,
-    provisioning::KIND as PROVISIONING,
-    receipt::KIND as RECEIPT,
-};
+pub use crate::access_grant::KIND as ACCESS_GRANT;
+pub use crate::bare_metal_host::KIND as BARE_METAL_HOST;
+pub use crate::boot_image_stream::KIND as BOOT_IMAGE_STREAM;
+pub use crate::cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1};
+pub use crate::discovered_host::KIND as DISCOVERED_HOST;
+pub use crate::halt::KIND as HALT;
+pub use crate::hardware_data::KIND as HARDWARE_DATA;
+pub use crate::host_group::KIND as HOST_GROUP;
+pub use crate::host_journal::KIND as HOST_JOURNAL;
+pub use crate::machine_config::KIND as MACHINE_CONFIG;
+pub use crate::machine_config::pool::KIND as MACHINE_CONFIG_POOL;
+pub use crate::machine_configuration::KIND as MACHINE_CONFIGURATION;
+pub use crate::machine_set::KIND as MACHINE_API_SET;
+pub use crate::provisioning::KIND as PROVISIONING;
+pub use crate::receipt::KIND as RECEIPT;
 
 /// Every kind, in the order in which clients see them. Of one in several versions the stored one comes first.
 pub const KINDS: &[&Kind] = &[

@@ -31,7 +31,7 @@ fn is_word(text: &str, max: usize) -> bool {
     bytes.len() <= max && bytes.iter().all(inner) && ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
 }
 
-/// As the names of most objects are, too.
+/// Whether a text is an RFC 1123 subdomain, as the names of most objects are.
 pub(crate) fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         let bytes = label.as_bytes();

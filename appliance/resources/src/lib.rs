@@ -1,10 +1,10 @@
 //! The resources that users and the appliance exchange: types with upstream's names, their
 //! defaults, their validation and their conditions.
 //!
-//! Data only. This crate knows no storage, no HTTP, no clock, no agent protocol and no planner:
-//! it says what a resource *is* and when one is wrong. [`kinds::KINDS`] is the one table from
-//! which the API learns the kinds; [`admit::admit`] is the one door through which a new or changed
-//! object goes before it is stored.
+//! This crate is data only. It knows no storage, no HTTP, no clock, no agent protocol and no planner: it says what a
+//! resource *is* and when one is wrong. The API learns the kinds from the one table [`kinds::KINDS`]. Each new or
+//! changed object goes through the one door [`admit::admit`] before it is stored. Planner, controllers and command line
+//! read the types.
 //!
 //! ```text
 //! JSON -> unknown fields go -> defaults come -> shape (types, bounds) -> rules of the kind -> warnings

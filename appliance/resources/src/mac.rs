@@ -3,7 +3,7 @@
 use firesteel_facts::Mac;
 
 pub(crate) const MAC_PATTERN: &str = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$";
-/// As upstream has it in some places.
+/// Upstream's pattern in some places, which any text around a MAC fits.
 pub(crate) const MAC_PATTERN_UNANCHORED: &str = "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}";
 
 /// Canonical text of a MAC address, `52:54:00:aa:bb:01`, from any of the usual spellings

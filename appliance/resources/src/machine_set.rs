@@ -12,14 +12,11 @@ use firesteel_kube_types::ScaleSubresource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    condition,
-    kind::{AGE, Kind, KindColumn, RuleVerdict, column},
-    selector,
-    shape::{Field, Literal, Shape},
-};
+use crate::kind::{AGE, Kind, KindColumn, RuleVerdict, column};
+use crate::shape::{Field, Literal, Shape};
+use crate::{condition, selector};
 
-/// Where metal3 has its part of a template.
+/// Path to metal3's part of a template.
 const PROVIDER: &str = "/spec/template/spec/providerSpec/value";
 
 pub const KIND: Kind = Kind {
@@ -173,7 +170,7 @@ const MACHINE: Shape = Shape::object(&[
 
 const TEMPLATE: Shape = Shape::object(&[
     Field::new("metadata", METADATA).about("Labels and annotations of the machines."),
-    Field::new("spec", MACHINE).about("What is wanted of a machine."),
+    Field::spec(MACHINE, "What is wanted of a machine."),
 ]);
 
 const SPEC: Shape = Shape::object(&[
@@ -208,10 +205,7 @@ const STATUS: Shape = Shape::object(&[
     Field::new("replicas", Shape::INT32).about("Machines that there are."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What is so."),
-]);
+const SHAPE: Shape = Shape::object(&[Field::spec(SPEC, "What is wanted."), Field::status(STATUS, "What is so.")]);
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,12 @@
 //! The condition `NoController`: what of an object is accepted, because upstream's schema has it, and has
-//! no effect here, so that nobody waits for what never comes. Pure: [`set_no_controller`] is what a controller stores.
+//! no effect here. A user then does not wait for it in vain. Pure: [`set_no_controller`] is what a controller stores.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    condition::{CONDITIONS_MAX, Condition},
-    kind::Kind,
-    shape::{self, Shape, ShapeForm},
-};
+use crate::condition::{CONDITIONS_MAX, Condition};
+use crate::kind::Kind;
+use crate::shape::{self, Shape, ShapeForm};
 
 pub const TYPE: &str = "NoController";
 /// Nothing acts on the object at all.
@@ -28,12 +26,12 @@ pub fn set_no_controller(kind: &Kind, object: &mut Value, now: Timestamp) -> boo
     let lines = kind.unacted(object);
     let reason = if kind.without_controller.is_some() { OF_THE_KIND } else { OF_FIELDS };
     let wanted = (!lines.is_empty()).then(|| condition(reason, &lines));
-    put(kind, object, (TYPE, wanted), now)
+    put(kind, object, TYPE, wanted, now)
 }
 
 /// Puts a condition of this type into an object's status, or takes it away where none is wanted. Says whether that
 /// changed the object; the same thing again changes nothing, and an object whose kind has no conditions stays as it is.
-pub fn put(kind: &Kind, object: &mut Value, (type_, wanted): (&str, Option<Condition>), now: Timestamp) -> bool {
+pub fn put(kind: &Kind, object: &mut Value, type_: &str, wanted: Option<Condition>, now: Timestamp) -> bool {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
     let Some(status) = status(kind) else { return false };
     let Some(wanted) = wanted else { return take_away(object, type_) };
@@ -77,15 +75,9 @@ fn take_away(object: &mut Value, type_: &str) -> bool {
 
 /// The shape of the kind's status, if it has one with conditions.
 fn status(kind: &Kind) -> Option<&'static Shape> {
-    let field = |shape: &'static Shape, name: &str| match shape.form {
-        ShapeForm::Object(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.shape),
-        ShapeForm::Boolean
-        | ShapeForm::Integer
-        | ShapeForm::Number
-        | ShapeForm::Text
-        | ShapeForm::IntegerOrText
-        | ShapeForm::Any => None,
-        ShapeForm::Map(_) | ShapeForm::List(_) => None,
+    let field = |shape: &'static Shape, name: &str| {
+        let ShapeForm::Object(fields) = shape.form else { return None };
+        fields.iter().find(|field| field.name == name).map(|field| &field.shape)
     };
     field(kind.shape, "status").filter(|status| field(status, "conditions").is_some())
 }

@@ -14,12 +14,10 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    admit,
-    condition::Condition,
-    kind::{AGE, Kind, KindScope, METAL3, RuleVerdict, V1ALPHA1, column},
-    zero::is_zero,
-};
+use crate::admit;
+use crate::condition::Condition;
+use crate::kind::{AGE, Kind, KindScope, METAL3, RuleVerdict, V1ALPHA1, column};
+use crate::zero::is_zero;
 
 use shape::SHAPE;
 pub use unsupported_fields::{PAUSED, unacted, unserved};
@@ -57,7 +55,7 @@ pub struct Provisioning {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisioningSpec {
-    /// Empty, `Managed`, `Unmanaged` or `Disabled`.
+    /// Is empty, `Managed`, `Unmanaged` or `Disabled`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub provisioning_network: String,
     #[serde(rename = "provisioningDHCPExternal", skip_serializing_if = "is_zero")]
@@ -131,7 +129,7 @@ pub struct ProvisioningNetwork {
     pub mode: NetworkMode,
     pub interface: String,
     pub mac_addresses: Vec<String>,
-    /// Absent only where the mode is Disabled.
+    /// Is absent only where the mode is Disabled.
     pub address: Option<IpAddr>,
     pub cidr: Option<IpNet>,
     /// First and last address of the pool; Managed only.

@@ -56,7 +56,7 @@ pub struct ReceiptStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub grade: String,
     pub disk: String,
-    /// In one line, for people.
+    /// The receipt in one line, for people.
     pub summary: String,
     /// What the appliance did not see of the boot in which it was done, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,9 +1,10 @@
 //! The roles and what each may do: the whole table, and how it is read. Pure.
 //!
 //! A grant ([`crate::access_grant`]) gives a role, in one namespace or in all. Nothing is allowed that no
-//! line allows. What every known caller may (discovery, questions about himself) is the API server's to say.
+//! line allows. The API server itself allows what every known caller may do: discovery, and questions about the
+//! caller.
 
-/// What somebody is to this appliance.
+/// A role that a grant gives on this appliance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Everything.
@@ -18,12 +19,12 @@ pub enum Role {
     Agent,
 }
 
-/// Where a line of the table holds.
+/// The reach of a line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleReach {
-    /// In the grant's namespace; a grant without one holds everywhere.
+    /// The grant's namespace; a grant without one holds everywhere.
     Granted,
-    /// For kinds without namespaces, wherever the grant is.
+    /// Kinds without namespaces, whatever the namespace of the grant.
     Cluster,
 }
 
@@ -60,8 +61,8 @@ const CLUSTERS: &[&str] = &[
 const MACHINE_CONFIGS: &[&str] = &["machineconfiguration.openshift.io"];
 const OPERATORS: &[&str] = &["operator.openshift.io"];
 
-/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it, and files with
-/// join credentials stand in MachineConfigs.
+/// Kinds that a viewer does not see. A reader of a Secret has the passwords in it, and MachineConfigs hold files with
+/// join credentials.
 pub const UNSEEN: &[(&str, &str)] = &[("", "secrets"), ("machineconfiguration.openshift.io", "machineconfigs")];
 
 /// Deletes an object that cannot be read, and with it whatever would have kept it. No `*` of a role but the
@@ -121,7 +122,7 @@ const fn line(
     RoleRule { role, place, groups, resources, verbs }
 }
 
-/// What somebody wants to do to objects. An empty namespace is all of them, or that of a kind without.
+/// An action on objects that a caller asks for. An empty namespace means all of them, or a kind without namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoleRequest<'a> {
     pub verb: &'a str,

@@ -6,10 +6,8 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    label,
-    shape::{Field, Shape},
-};
+use crate::label;
+use crate::shape::{Field, Shape};
 
 const EXPRESSION: Shape = Shape::object(&[
     Field::required("key", Shape::TEXT).about("The key."),
@@ -43,21 +41,42 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
+/// What is wrong with a selector.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectorError {
+    #[error(transparent)]
+    Form(#[from] serde_json::Error),
+    #[error("{key}: for In and NotIn operators, values must not be empty")]
+    NoValues { key: String },
+    #[error("{key}: values must be empty for Exists and DoesNotExist")]
+    Values { key: String },
+    #[error("{0:?} is not a valid label selector operator")]
+    Operator(String),
+    #[error("key: Invalid value: {key:?}: {why}")]
+    Key { key: String, why: &'static str },
+    #[error("values: Invalid value: {value:?}: {why}")]
+    Value { value: String, why: &'static str },
+}
+
 impl Selector {
+    /// Reads a selector; none at all selects everything.
+    ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    /// Has another form, or breaks a rule for selectors.
+    pub fn read(value: &Value) -> Result<Self, SelectorError> {
         if value.is_null() {
             return Ok(Self::default());
         }
-        let selector = Self::deserialize(value).map_err(|error| error.to_string())?;
+        let selector = Self::deserialize(value)?;
         selector.check()?;
         Ok(selector)
     }
 
+    /// Checks the keys, the operators and their values.
+    ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn check(&self) -> Result<(), String> {
+    /// Breaks a rule for selectors.
+    pub fn check(&self) -> Result<(), SelectorError> {
         for (key, value) in &self.match_labels {
             check_label(key, std::slice::from_ref(value))?;
         }
@@ -65,14 +84,10 @@ impl Selector {
             let Expression { key, operator, values } = expression;
             check_label(key, values)?;
             match (operator.as_str(), values.is_empty()) {
-                ("In" | "NotIn", true) => {
-                    return Err(format!("{key}: for In and NotIn operators, values must not be empty"));
-                }
-                ("Exists" | "DoesNotExist", false) => {
-                    return Err(format!("{key}: values must be empty for Exists and DoesNotExist"));
-                }
+                ("In" | "NotIn", true) => return Err(SelectorError::NoValues { key: key.clone() }),
+                ("Exists" | "DoesNotExist", false) => return Err(SelectorError::Values { key: key.clone() }),
                 ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
-                _ => return Err(format!("{operator:?} is not a valid label selector operator")),
+                _ => return Err(SelectorError::Operator(operator.clone())),
             }
         }
         Ok(())
@@ -109,17 +124,17 @@ impl Selector {
     }
 }
 
-fn check_label(key: &str, values: &[String]) -> Result<(), String> {
+fn check_label(key: &str, values: &[String]) -> Result<(), SelectorError> {
     if let Some(why) = label::key_fault(key) {
-        return Err(format!("key: Invalid value: {key:?}: {why}"));
+        return Err(SelectorError::Key { key: key.to_owned(), why });
     }
     match values.iter().find_map(|value| Some((value, label::value_fault(value)?))) {
-        Some((value, why)) => Err(format!("values: Invalid value: {value:?}: {why}")),
+        Some((value, why)) => Err(SelectorError::Value { value: value.clone(), why }),
         None => Ok(()),
     }
 }
 
-/// As it is written in queries.
+/// Writes the selector as queries have it.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.match_labels.iter().map(|(name, value)| format!("{name}={value}"));

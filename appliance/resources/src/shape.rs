@@ -17,7 +17,7 @@
 //! const NAME: Shape = Shape::TEXT.chars_min(1).chars_max(63).matching("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$");
 //! const ITEM: Shape = Shape::object(&[
 //!     Field::required("name", NAME).about("The name of the server."),
-//!     Field::new("port", PORT.or(Literal::Integer(443))).about("The port that it listens at."),
+//!     Field::new("port", PORT.with_default(Literal::Integer(443))).about("The port that it listens at."),
 //!     Field::new("mode", Shape::one_of(&["On", "Off"])).about("Whether it is used."),
 //! ]);
 //! const SPEC: Shape = Shape::object(&[
@@ -46,7 +46,7 @@ pub(crate) use check::{matches, unasked_rules};
 pub use conform::conform;
 pub use path::join;
 
-/// Most findings of one kind for one document: beyond that nobody reads on.
+/// Most findings of one kind for one document: a reader stops there.
 pub const FINDINGS_MAX: usize = 64;
 
 /// What is beside the shape in every object: these belong to the API server.
@@ -57,27 +57,27 @@ const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
 pub struct Shape {
     pub form: ShapeForm,
     pub format: Option<OpenApiFormat>,
-    /// Put in where the field is missing.
+    /// Is put in where the field is missing.
     pub default: Option<Literal>,
     /// A `null` is a value, and kept.
     pub nullable: bool,
-    /// Of an integer.
+    /// Least value of an integer.
     pub min: Option<i64>,
     pub max: Option<i64>,
-    /// Of a text: the words that it may be; none means any.
+    /// Words that a text may be; none means any.
     pub words: &'static [&'static str],
-    /// Of a text: the expression that matches some part of it, in Go's syntax.
+    /// Expression that matches some part of a text, in Go's syntax.
     pub pattern: Option<&'static str>,
-    /// Of a text.
+    /// Least length of a text.
     pub chars_min: Option<usize>,
     pub chars_max: Option<usize>,
-    /// Of a list.
+    /// Least length of a list.
     pub items_min: Option<usize>,
     pub items_max: Option<usize>,
-    /// Of an object: how many of its fields there are at least.
+    /// Least number of fields that an object has.
     pub fields_min: Option<usize>,
     pub ownership: Ownership,
-    /// Of an object: fields that it does not name are kept.
+    /// Fields that an object does not name are kept.
     pub is_open: bool,
     pub rules: &'static [CelRule],
 }
@@ -150,9 +150,9 @@ pub enum Ownership {
     Unsaid,
     /// One owner for all.
     Atomic,
-    /// Of a list: each item, which is there once.
+    /// Items of a list are owned one by one; each is there once.
     Set,
-    /// Of a list: each item, known by these of its fields.
+    /// Items of a list are owned one by one, known by these of their fields.
     Keyed(&'static [&'static str]),
 }
 
@@ -161,7 +161,7 @@ pub enum Ownership {
 pub struct CelRule {
     pub cel: &'static str,
     pub message: &'static str,
-    /// Of the value and, where the object exists already, of its old value. A value of another type than
+    /// Judges the value and, if the object exists already, its old value. A value of another type than
     /// the shape's is none of its business: it is refused elsewhere.
     pub holds: fn(&Value, Option<&Value>) -> bool,
 }
@@ -227,7 +227,7 @@ impl Shape {
         Self { format: Some(format), ..self }
     }
 
-    /// With this where there is none.
+    /// Gives the shape a default.
     #[must_use]
     pub const fn with_default(self, default: Literal) -> Self {
         Self { default: Some(default), ..self }
@@ -326,6 +326,14 @@ impl Field {
     #[must_use]
     pub const fn required(name: &'static str, shape: Shape) -> Self {
         Self { required: true, ..Self::new(name, shape) }
+    }
+
+    pub(crate) const fn spec(shape: Shape, about: &'static str) -> Self {
+        Self::new("spec", shape).about(about)
+    }
+
+    pub(crate) const fn status(shape: Shape, about: &'static str) -> Self {
+        Self::new("status", shape).about(about)
     }
 
     #[must_use]

@@ -1,62 +1,44 @@
 //! The handle, the hosts as groups and policy see them, and the loops behind.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use firesteel_kube::{Core, ObjectChange, Objects, Status};
+use firesteel_kube::{Objects, Status};
 use firesteel_plan::{policy::Trigger, skew::MinimumVersions};
-use firesteel_resources::{BareMetalHost, HostGroup, MachineConfiguration, ObjectMeta, Secret};
+use firesteel_resources::{BareMetalHost, HostGroup, MachineConfiguration, Secret};
 use firesteel_runtime::{
-    ControllerError, Events, HostEvent, HostEvents, HostInbox, HostTable, ImageIndex, IndexVersion, Journals, Loop,
-    Runtime, StepLocks, Tasks, Trust, sleep,
+    ControllerError, Handles, HostEvent, HostInbox, HostTable, ImageIndex, IndexVersion, Loop, Tasks, follow_index,
+    follow_objects, lock, opaque_debug,
 };
-use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    groups::{GroupCandidate, Groups},
-    policy::PolicyController,
-};
+use crate::groups::{GroupCandidate, Groups, MemoryUnreadable};
+use crate::policy::PolicyController;
 
 /// What the process gives to the rollout of images.
 pub struct RolloutConfig {
-    pub core: Core,
-    pub runtime: Arc<dyn Runtime>,
-    /// The CA that hosts trust.
-    pub trust: Trust,
-    pub events: Events,
-    pub journals: Journals,
-    /// The hosts that there are.
-    pub hosts: HostEvents,
-    pub steps: StepLocks,
+    /// What it shares with the other controllers.
+    pub handles: Handles,
     /// The images of boot image streams.
     pub index: Arc<dyn ImageIndex>,
     /// Boot images that are older stand against an upgrade.
     pub boot_image_minimum: MinimumVersions,
 }
 
-impl fmt::Debug for RolloutConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RolloutConfig").field("boot_image_minimum", &self.boot_image_minimum).finish_non_exhaustive()
-    }
-}
+opaque_debug!(RolloutConfig, RolloutController);
 
 /// Leads hosts to their images. Clones share it.
 #[derive(Clone)]
 pub struct RolloutController {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<RolloutParts>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct RolloutParts {
     config: RolloutConfig,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) host_groups: Objects<HostGroup>,
-    /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
+    /// Groups of which each is decoded by itself: one that cannot be read holds nothing up.
     pub(crate) group_values: Objects<Value>,
     pub(crate) configurations: Objects<MachineConfiguration>,
     pub(crate) configuration_values: Objects<Value>,
@@ -89,20 +71,14 @@ pub struct RolloutSurvey {
     pub boot_images_new_enough: Option<bool>,
 }
 
-impl fmt::Debug for RolloutController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RolloutController").field("config", &self.inner.config).finish_non_exhaustive()
-    }
-}
-
 impl RolloutController {
     /// # Errors
     /// When the registry lacks a kind that is needed.
     pub fn new(config: RolloutConfig) -> Result<Self, Status> {
-        let core = &config.core;
-        let inbox = config.hosts.subscribe();
+        let core = &config.handles.core;
+        let inbox = config.handles.hosts.subscribe();
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(RolloutParts {
                 hosts: Objects::new(core, "metal3.io", "BareMetalHost")?.with_reserve(),
                 secrets: Objects::new(core, "", "Secret")?,
                 host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
@@ -111,7 +87,7 @@ impl RolloutController {
                 configuration_values: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
                 machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
                 cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
-                groups: Groups::new(Arc::clone(&config.runtime)),
+                groups: Groups::new(Arc::clone(&config.handles.runtime)),
                 policy: PolicyController::default(),
                 known: Mutex::new(HostTable::new(inbox.clone())),
                 inbox,
@@ -132,12 +108,12 @@ impl RolloutController {
             Box::pin(self.clone().follow_index()),
             Box::pin(self.clone().follow_groups()),
             Box::pin(self.clone().run_groups()),
-            Box::pin(self.clone().follow_configuration()),
-            Box::pin(self.clone().follow_machine_api_sets()),
-            Box::pin(self.clone().follow_cluster_api_sets()),
+            Box::pin(self.clone().follow_values(Trigger::PolicyChanged, |parts| &parts.configuration_values)),
+            Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.machine_api_sets)),
+            Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.cluster_api_sets)),
             Box::pin(self.clone().run_policy()),
         ];
-        self.inner.tasks.run(&*self.config().runtime, loops).await
+        self.inner.tasks.run(&*self.handles().runtime, loops).await
     }
 
     /// How groups and sets are now.
@@ -151,22 +127,13 @@ impl RolloutController {
         &self.inner.config
     }
 
-    pub(crate) fn events(&self) -> &Events {
-        &self.config().events
-    }
-
-    /// The wall clock.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.config().runtime.now()
-    }
-
-    pub(crate) async fn sleep(&self, duration: Duration) {
-        sleep(&*self.config().runtime, duration).await;
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.config().handles
     }
 
     /// The hosts as control knows them by now, for a few instructions: never across an await.
     pub(crate) fn known(&self) -> MutexGuard<'_, HostTable<RolloutHost>> {
-        let mut known = self.inner.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.inner.known);
         for (key, event) in known.update() {
             match event {
                 HostEvent::Stepped(stepped) => {
@@ -177,9 +144,7 @@ impl RolloutController {
                 }
                 HostEvent::MemoryUnreadable { uid } => {
                     if let Some(host) = known.of(&key, &uid) {
-                        // Nothing can be said of a host whose memory cannot be read.
-                        let why = "its memory cannot be read by this appliance".to_owned();
-                        self.put_place(&key, host, GroupCandidate::unreadable(&uid, why));
+                        self.put_place(&key, host, GroupCandidate::unreadable(&uid, MemoryUnreadable.to_string()));
                     }
                 }
                 HostEvent::Gone => self.inner.groups.wake(&key.namespace),
@@ -196,40 +161,27 @@ impl RolloutController {
         }
     }
 
-    /// A stub of a set may be in a Secret.
+    /// A stub of a set may be in a Secret: everything that may have read it is looked at again.
     async fn follow_secrets(self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.secrets.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => self.secret_changed(&secret.metadata),
-                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
+        let changed = |secret: Secret| {
+            let metadata = &secret.metadata;
+            if self.inner.policy.follows_secret(&metadata.namespace, &metadata.name) {
+                self.inner.policy.ring(Trigger::StubChanged);
+                self.inner.groups.wake(&metadata.namespace);
             }
-        }
-    }
-
-    /// Has everything looked at again that may have read this Secret.
-    fn secret_changed(&self, secret: &ObjectMeta) {
-        if self.inner.policy.follows_secret(&secret.namespace, &secret.name) {
-            self.inner.policy.ring(Trigger::StubChanged);
-            self.inner.groups.wake(&secret.namespace);
-        }
+        };
+        follow_objects(&self.inner.secrets, changed).await
     }
 
     /// Looks again at whatever depends on the images of streams.
     async fn follow_index(self) -> Result<(), ControllerError> {
-        let mut changes = self.config().index.changes();
-        let mut known = IndexVersion::default();
-        loop {
-            let now = *changes.borrow_and_update();
+        let changed = |known: IndexVersion, now: IndexVersion| {
             if now.images != known.images {
                 self.inner.policy.ring(Trigger::CatalogueChanged);
                 self.inner.groups.wake_all();
             }
-            known = now;
-            if changes.changed().await.is_err() {
-                // Its end is that of the streams, which others tell.
-                std::future::pending::<()>().await;
-            }
-        }
+        };
+        follow_index(&*self.config().index, changed).await;
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Which image a host gets: groups give images to hosts that are not installed, and the boot image policy says which image
-//! each set of machines is to have.
+//! Which image a host gets: groups give images to hosts that are not installed, and the boot image policy says which
+//! image each set of machines is to have.
 //!
 //! ```text
 //! HostGroup, streams, stubs ─► groups ─► spec.image of hosts that are not installed, status of the groups
@@ -7,9 +7,10 @@
 //! hosts (from control, by value) ─► where each stands with images
 //! ```
 //!
-//! [`RolloutController`] is both: they ring each other. It needs no other controller: hosts come as
-//! [`firesteel_runtime::HostEvent`]s, images from a [`firesteel_runtime::ImageIndex`], and a host is written to while its
-//! [`firesteel_runtime::StepLocks`] keep steps of it away.
+//! [`RolloutController`] is both, because they wake each other; the appliance starts it. It needs no other controller
+//! and knows neither agents nor BMCs. Hosts come as [`firesteel_runtime::HostEvent`]s, images from a
+//! [`firesteel_runtime::ImageIndex`]. It writes to a host while its [`firesteel_runtime::StepLocks`] keep steps of the
+//! host away.
 
 mod controller;
 mod groups;

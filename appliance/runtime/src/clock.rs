@@ -9,11 +9,8 @@
 //! What a doubted clock shows is not recorded: the newest time stays, and with it the doubt, until the clock is set or
 //! a person says that it is right ([`StoreClock::accept`]).
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_kube::Core;
 use firesteel_plan::clock::{self, ClockDoubt};
@@ -21,12 +18,12 @@ use firesteel_store::{CommitError, RecordedTime};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-use crate::Runtime;
+use crate::{Runtime, lock};
 
 /// A process that is killed loses so much of the store's age at most.
 const RECORDED_EVERY: Duration = Duration::from_secs(60);
 
-/// Clones share it.
+/// Knows the appliance's clock as the store does. Clones share it.
 #[derive(Clone)]
 pub struct StoreClock(Arc<StoreClockParts>);
 
@@ -43,11 +40,7 @@ struct StoreClockParts {
     accepted: Notify,
 }
 
-impl fmt::Debug for StoreClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreClock").field("built", &self.0.built).finish_non_exhaustive()
-    }
-}
+crate::opaque_debug!(StoreClock);
 
 /// A person's word that the clock is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +103,7 @@ impl StoreClock {
         // For this process it counts, whether it can be written or not.
         self.set_newest(newest);
         if let Err(error) = self.write(newest).await {
-            tracing::warn!(%error, "could not record the time in the store; trying again in a minute");
+            tracing::warn!(%error, "could not record the time in the store; it is tried again in a minute");
         }
     }
 
@@ -163,11 +156,11 @@ impl StoreClock {
     }
 
     fn newest(&self) -> Option<Timestamp> {
-        *self.0.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0.newest)
     }
 
     fn set_newest(&self, newest: Option<Timestamp>) {
-        *self.0.newest.lock().unwrap_or_else(PoisonError::into_inner) = newest;
+        *lock(&self.0.newest) = newest;
     }
 }
 
@@ -175,7 +168,7 @@ impl StoreClock {
 pub fn log_doubt(doubt: Option<ClockDoubt>) {
     match doubt {
         Some(doubt) => tracing::error!(reason = doubt.word(), "{doubt}"),
-        None => tracing::warn!("nothing speaks against the appliance's clock any more"),
+        None => tracing::warn!("the appliance's clock is not doubted any more"),
     }
 }
 

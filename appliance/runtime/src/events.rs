@@ -1,29 +1,26 @@
 //! What happened, as events of the API: a channel, so that no step waits for one.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 
 use firesteel_kube::{Core, EventSubject, Objects, RecordedEvent, Recorder};
-use firesteel_plan::host::{EventSeverity, HostEvent};
+use firesteel_plan::host::{EventSeverity, StepEvent};
 use firesteel_resources::{ObjectMeta, provisioning};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{ControllerError, HostKey, Runtime};
+use crate::{ControllerError, HostKey, Runtime, lock};
 
 /// Events waiting for the database; more come only when thousands of hosts change at once.
 const EVENTS_MAX: usize = 4096;
-/// Who says so.
+/// The component that events name as their source.
 const COMPONENT: &str = "firesteel";
 
 /// Records events. Clones share the channel.
 #[derive(Clone)]
-pub struct Events(Arc<Inner>);
+pub struct Events(Arc<EventChannel>);
 
-struct Inner {
+struct EventChannel {
     core: Core,
     runtime: Arc<dyn Runtime>,
     tells_events: bool,
@@ -31,31 +28,26 @@ struct Inner {
     events_end: Mutex<Option<mpsc::Receiver<RecordedEvent>>>,
 }
 
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("tells_events", &self.0.tells_events).finish_non_exhaustive()
-    }
-}
+crate::opaque_debug!(Events);
 
 impl Events {
-    /// `tells_events`: whether any are written, which something else has to forget.
+    /// Makes the channel. `tells_events`: events are written; something else has to delete old ones.
     #[must_use]
     pub fn new(core: &Core, runtime: Arc<dyn Runtime>, tells_events: bool) -> Self {
         let (events, events_end) = mpsc::channel(EVENTS_MAX);
         let events_end = Mutex::new(Some(events_end));
-        Self(Arc::new(Inner { core: core.clone(), runtime, tells_events, events, events_end }))
+        Self(Arc::new(EventChannel { core: core.clone(), runtime, tells_events, events, events_end }))
     }
 
     /// Has the events of a step written. The timeline has them already, so that nothing is lost with one.
-    pub fn announce(&self, host: &ObjectMeta, events: &[HostEvent], at: Timestamp) {
+    pub fn announce(&self, host: &ObjectMeta, events: &[StepEvent], at: Timestamp) {
         if !self.0.tells_events {
             return;
         }
         let key = HostKey { namespace: host.namespace.clone(), name: host.name.clone() };
         for event in events {
-            let regarding = regarding_host(&key, &host.uid);
             let happened = RecordedEvent {
-                regarding,
+                regarding: regarding_host(&key, &host.uid),
                 is_warning: event.kind == EventSeverity::Warning,
                 reason: event.reason.word().to_owned(),
                 message: event.message.clone(),
@@ -90,12 +82,10 @@ impl Events {
         if !self.0.tells_events {
             return;
         }
-        let objects = Objects::<Value>::new(&self.0.core, "metal3.io", "Provisioning");
-        let found = match objects {
-            Ok(objects) => objects.get("", provisioning::SINGLETON).await,
-            Err(status) => Err(status),
+        let found = async {
+            Objects::<Value>::new(&self.0.core, "metal3.io", "Provisioning")?.get("", provisioning::SINGLETON).await
         };
-        match found {
+        match found.await {
             Ok(None) => {}
             Ok(Some(object)) => {
                 let metadata = ObjectMeta {
@@ -117,7 +107,7 @@ impl Events {
     /// # Errors
     /// When they are written already.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        let events = self.0.events_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let events = lock(&self.0.events_end).take();
         let mut events = events.ok_or(ControllerError::Running("control is running already: its events are taken"))?;
         let mut recorder = Recorder::new(&self.0.core, COMPONENT);
         while let Some(happened) = events.recv().await {
@@ -128,7 +118,9 @@ impl Events {
                     tracing::debug!(%host, reason = %happened.reason, "too many events: one is in the timeline alone");
                 }
                 // Mostly a namespace that is going.
-                Err(status) => tracing::debug!(%host, error = %status.message, "writing an event"),
+                Err(status) => {
+                    tracing::debug!(%host, error = %status.message, "could not write an event; the timeline or the log has it")
+                }
             }
         }
         Ok(())
@@ -148,11 +140,7 @@ pub fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> EventS
 }
 
 fn regarding_host(key: &HostKey, uid: &str) -> EventSubject {
-    EventSubject {
-        api_version: "metal3.io/v1alpha1".to_owned(),
-        kind: "BareMetalHost".to_owned(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        uid: uid.to_owned(),
-    }
+    let HostKey { namespace, name } = key.clone();
+    let metadata = ObjectMeta { namespace, name, uid: uid.to_owned(), ..ObjectMeta::default() };
+    regarding("metal3.io/v1alpha1", "BareMetalHost", &metadata)
 }

@@ -1,9 +1,10 @@
 //! All handles of a process, made once.
 
-use std::{fmt, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use firesteel_kube::{Core, Objects, Status};
 use firesteel_resources::HostJournal;
+use jiff::Timestamp;
 
 use crate::{Events, HostEvents, HostKey, HostQueue, Journals, Runtime, StepLocks, StoreClock, Trust};
 
@@ -23,14 +24,10 @@ pub struct Handles {
     pub steps: StepLocks,
 }
 
-impl fmt::Debug for Handles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handles").field("clock", &self.clock).finish_non_exhaustive()
-    }
-}
+crate::opaque_debug!(Handles);
 
 impl Handles {
-    /// `tells_events`: whether the API is told of what happens by events, which something else has to forget.
+    /// Makes them. `tells_events`: events are written to the API; something else has to delete old ones.
     ///
     /// # Errors
     /// When the registry lacks the kind of the journals.
@@ -54,5 +51,22 @@ impl Handles {
             steps: StepLocks::default(),
             runtime,
         })
+    }
+
+    /// Reads the wall clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.runtime.now()
+    }
+
+    /// Waits so long.
+    pub async fn sleep(&self, duration: Duration) {
+        self.runtime.sleep_until(self.runtime.uptime() + duration).await;
+    }
+
+    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
+    /// and its agent like one of a host that is gone. `false`: they were not in time.
+    pub async fn knows_hosts(&self) -> bool {
+        self.hosts.knows_hosts(&*self.runtime).await
     }
 }

@@ -1,20 +1,17 @@
 //! What happens to hosts, offered by value to the controllers that are not the hosts' own.
 //!
-//! Control publishes; who subscribes has an inbox and drains it when it likes. An inbox is bounded by the number of hosts:
-//! of each host it keeps the newest presence, the newest step and whether the object can be decoded. So nothing that
-//! still holds is lost, however late it is drained.
+//! Control publishes; who subscribes has an inbox and drains it when it likes. An inbox is bounded by the number of
+//! hosts: of each host it keeps the newest presence, the newest step and whether the object can be decoded. So nothing
+//! that still holds is lost, however late it is drained.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::{collections::BTreeMap, time::Duration};
 
 use firesteel_plan::HostMemory;
 use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
 use tokio::sync::{Notify, SetOnce};
 
-use crate::{HostKey, Runtime, timeout};
+use crate::{HostKey, Runtime, lock, timeout};
 
 /// Longest wait of a request for the hosts to be read from the store after a start.
 const START_MAX: Duration = Duration::from_secs(5);
@@ -54,40 +51,34 @@ impl HostEvent {
             Self::Stepped(_) | Self::MemoryUnreadable { .. } => {
                 matches!(earlier, Self::Stepped(_) | Self::MemoryUnreadable { .. })
             }
-            Self::Undecodable { .. } | Self::Decodable => {
-                matches!(earlier, Self::Undecodable { .. } | Self::Decodable)
-            }
+            Self::Undecodable { .. } | Self::Decodable => matches!(earlier, Self::Undecodable { .. } | Self::Decodable),
         }
     }
 }
 
 /// Publishes what happens to hosts. Clones share the subscribers.
 #[derive(Clone, Debug, Default)]
-pub struct HostEvents(Arc<Shared>);
+pub struct HostEvents(Arc<HostSubscribers>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct HostSubscribers {
     inboxes: Mutex<Vec<HostInbox>>,
     hosts_read: SetOnce<()>,
     halts_read: SetOnce<()>,
 }
 
 impl HostEvents {
-    fn lock(&self) -> MutexGuard<'_, Vec<HostInbox>> {
-        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns an inbox for everything that is published from now on.
     #[must_use]
     pub fn subscribe(&self) -> HostInbox {
         let inbox = HostInbox::default();
-        self.lock().push(inbox.clone());
+        lock(&self.0.inboxes).push(inbox.clone());
         inbox
     }
 
     /// Puts an event into all inboxes. It never waits.
     pub fn publish(&self, key: &HostKey, event: &HostEvent) {
-        self.lock().iter().for_each(|inbox| inbox.put(key, event.clone()));
+        lock(&self.0.inboxes).iter().for_each(|inbox| inbox.put(key, event.clone()));
     }
 
     /// Says that all hosts have been read since the start. Whatever was read is published before.
@@ -117,8 +108,7 @@ impl HostEvents {
         self.0.halts_read.wait().await;
     }
 
-    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
-    /// and its agent like one of a host that is gone. `false`: they were not in time.
+    /// Waits until all hosts and halts have been read after a start. `false`: they were not in time.
     pub async fn knows_hosts(&self, runtime: &dyn Runtime) -> bool {
         let all = async {
             self.hosts_read().await;
@@ -139,13 +129,9 @@ struct Inbox {
 }
 
 impl HostInbox {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, Vec<HostEvent>>> {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(&self, key: &HostKey, event: HostEvent) {
         {
-            let mut pending = self.lock();
+            let mut pending = lock(&self.0.pending);
             let of_host = pending.entry(key.clone()).or_default();
             of_host.retain(|earlier| !event.replaces(earlier));
             of_host.push(event);
@@ -153,14 +139,12 @@ impl HostInbox {
         self.0.changed.notify_one();
     }
 
-    /// Takes out what happened, of each host in its order. Who keeps a table of hosts drains under the table's lock, or two
-    /// who drain at a time would apply an older event last.
+    /// Takes out what happened, of each host in its order. Who keeps a table of hosts drains under the table's lock, or
+    /// two who drain at a time would apply an older event last.
     #[must_use]
     pub fn drain(&self) -> Vec<(HostKey, HostEvent)> {
-        let pending = std::mem::take(&mut *self.lock());
-        let events =
-            pending.into_iter().flat_map(|(key, events)| events.into_iter().map(move |one| (key.clone(), one)));
-        events.collect()
+        let pending = std::mem::take(&mut *lock(&self.0.pending));
+        pending.into_iter().flat_map(|(key, events)| events.into_iter().map(move |one| (key.clone(), one))).collect()
     }
 
     /// Waits until something happened. One waits at a time.

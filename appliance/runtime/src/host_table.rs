@@ -89,8 +89,8 @@ impl<T: Default> HostTable<T> {
     }
 }
 
-/// Says why a machine, a token or a UID that belongs to no host that is known may be a host's all the same: `unreadable`
-/// are stored hosts that cannot be decoded, and why.
+/// Says why a machine, a token or a UID that belongs to no host that is known may be a host's all the same:
+/// `unreadable` are stored hosts that cannot be decoded, and why.
 #[must_use]
 pub fn undecodable_host(unreadable: &BTreeMap<HostKey, String>) -> Option<String> {
     let (key, why) = unreadable.iter().next()?;

@@ -1,4 +1,5 @@
-//! What other controllers ask of the boot image streams. The index of the streams answers, and they know it by this alone.
+//! What other controllers ask of the boot image streams. The index of the streams answers, and they know it by this
+//! alone.
 
 use firesteel_plan::policy::{Catalogue, CatalogueImage, FormerImage};
 use firesteel_resources::{Image, boot_image_stream::DeclaredForm};
@@ -20,8 +21,8 @@ pub trait ImageIndex: Send + Sync {
     /// Returns all images of all streams, of each the newest release first.
     fn entries(&self) -> Vec<CatalogueImage>;
 
-    /// Returns the images with their streams. `former`: images that sets name, or had, which may not be in any stream any
-    /// more.
+    /// Returns the images with their streams. `former`: images that sets name, or had, which may not be in any stream
+    /// any more.
     fn catalogue(&self, former: Vec<FormerImage>) -> Catalogue;
 
     /// Returns what streams say of the form in which this image is handed its configuration.

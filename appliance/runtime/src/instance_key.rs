@@ -1,18 +1,12 @@
 //! The nonce with which a new OS says that it runs.
 
-use std::fmt;
-
 use ring::hmac;
 
 /// Makes nonces that only this appliance can make, and that only who fetched the config of an installation knows.
 #[derive(Clone)]
 pub struct InstanceKey(hmac::Key);
 
-impl fmt::Debug for InstanceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InstanceKey")
-    }
-}
+crate::opaque_debug!(InstanceKey);
 
 impl InstanceKey {
     #[must_use]

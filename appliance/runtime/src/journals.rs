@@ -1,15 +1,13 @@
 //! The hosts' journals: read, and changed by compare-and-swap.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use firesteel_kube::{ObjectPart, Objects, Status};
-use firesteel_resources::{
-    BareMetalHost, HostJournal, OwnerReference,
-    host_journal::{HostJournalStatus, TimelineEvent},
-};
+use firesteel_resources::host_journal::{HostJournalStatus, TimelineEvent};
+use firesteel_resources::{BareMetalHost, HostJournal, OwnerReference};
 use jiff::Timestamp;
 
-use crate::HostKey;
+use crate::{HostKey, lock};
 
 /// The store of the hosts' journals. Clones share it.
 #[derive(Clone, Debug)]
@@ -31,8 +29,8 @@ impl Journals {
         Ok(self.objects.get(&key.namespace, &key.name).await?.map(|journal| journal.status))
     }
 
-    /// The journal of a host, made (owned by the host) where it is missing, and whether it was made. A
-    /// journal of an earlier host with the same name is replaced: it speaks of another object.
+    /// Reads the journal of a host, or makes it (owned by the host), and says whether it was made. A journal of an
+    /// earlier host with the same name is replaced: it speaks of another object.
     ///
     /// # Errors
     /// When the store fails.
@@ -76,13 +74,9 @@ impl Journals {
         change: impl Fn(&mut HostJournalStatus) -> R + Send + Sync,
     ) -> Result<Option<R>, Status> {
         let said = Mutex::new(None);
-        let stored = self
-            .objects
-            .modify(&key.namespace, &key.name, ObjectPart::Status, |journal| {
-                *said.lock().unwrap_or_else(PoisonError::into_inner) = Some(change(&mut journal.status));
-            })
-            .await?;
-        Ok(stored.and_then(|_| said.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        let keep = |journal: &mut HostJournal| *lock(&said) = Some(change(&mut journal.status));
+        let stored = self.objects.modify(&key.namespace, &key.name, ObjectPart::Status, keep).await?;
+        Ok(stored.and_then(|_| lock(&said).take()))
     }
 
     /// Adds an event to the timeline.
@@ -91,6 +85,14 @@ impl Journals {
     /// When the store fails.
     pub async fn note(&self, key: &HostKey, event: &TimelineEvent) -> Result<(), Status> {
         self.change(key, |status| status.note(event.clone())).await.map(|_| ())
+    }
+
+    /// Adds an event to the timeline unless the last one says the same. A failure is logged, since nothing depends on
+    /// it.
+    pub async fn note_again(&self, key: &HostKey, event: &TimelineEvent) {
+        if let Err(status) = self.change(key, |status| status.note_again(event.clone())).await {
+            tracing::warn!(host = %key, error = %status.message, event = event.event, "could not write the timeline; the log has the event");
+        }
     }
 
     /// Removes the journal of a host that is gone. Another host of its name may have come since, whose

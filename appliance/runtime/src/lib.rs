@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   control ──► HostEvents ──► HostInbox ──► config server, rollout       hosts, by value
-//!   config server, rollout ──► Queue, StepLocks ──► control's steps       when a host is looked at
+//!   config server, rollout ──► HostQueue, StepLocks ──► control's steps   when a host is looked at
 //!   each ──► Journals, Events ──► the store                               what is written of hosts
 //! ```
 //!
-//! Everything that would make two runs differ comes through [`Runtime`]. A controller takes the handles that it needs and
-//! no more; [`Handles`] makes all of them for a process.
+//! Everything that would make two runs differ comes through [`Runtime`]. [`Handles`] are made once for a process; each
+//! controller has what it needs of them. This crate knows no controller and decides nothing of a host.
 
 mod clock;
 mod events;
+mod follow;
 mod foreign_text;
 mod handles;
 mod host_events;
@@ -19,6 +20,8 @@ mod host_table;
 mod image_index;
 mod instance_key;
 mod journals;
+mod lock;
+mod opaque_debug;
 mod process;
 mod queue;
 mod served_configs;
@@ -28,6 +31,7 @@ mod trusted_ca;
 
 pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
 pub use events::{Events, regarding};
+pub use follow::{follow, follow_index, follow_objects};
 pub use foreign_text::{field, line};
 pub use handles::Handles;
 pub use host_events::{HostEvent, HostEvents, HostInbox, SteppedHost};
@@ -36,6 +40,7 @@ pub use host_table::{HostTable, KnownHost, undecodable_host};
 pub use image_index::{ImageIndex, IndexVersion};
 pub use instance_key::InstanceKey;
 pub use journals::{Journals, event};
+pub use lock::lock;
 pub use process::{Ending, Runtime, Task, TaskError, Tokio, sleep, timeout};
 pub use queue::HostQueue;
 pub use served_configs::{ConfigsNotReady, Pending, ServedConfigs};

@@ -4,12 +4,8 @@
 //! run controllers on one thread, on a clock of its own and in an order drawn from a seed. The process
 //! that serves uses [`Tokio`].
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::task::{Context, Poll};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use jiff::Timestamp;
 
@@ -23,15 +19,15 @@ pub type Ending = Pin<Box<dyn Future<Output = Result<(), TaskError>> + Send>>;
 #[error("{0}")]
 pub struct TaskError(pub String);
 
-/// What controllers need to be told and done.
+/// What a process gives to its controllers: time, chance and tasks.
 pub trait Runtime: Send + Sync {
-    /// The wall clock. It may be set, so nothing waits by it.
+    /// Reads the wall clock. It may be set, so nothing waits by it.
     fn now(&self) -> Timestamp;
-    /// Time that only goes forward, from any start.
+    /// Reads a clock that only goes forward, from any start.
     fn uptime(&self) -> Duration;
     /// Ends at an uptime, or soon after.
     fn sleep_until(&self, uptime: Duration) -> Task;
-    /// Fresh random bits.
+    /// Draws random bits.
     fn entropy(&self) -> u128;
     /// Starts a task beside the others.
     fn spawn(&self, task: Task) -> Ending;
@@ -56,7 +52,7 @@ impl Tokio {
         Self { started: tokio::time::Instant::now(), outward: None }
     }
 
-    /// The same with threads of another runtime for outward tasks.
+    /// Runs outward tasks on the threads of another runtime.
     #[must_use]
     pub fn with_outward(self, outward: tokio::runtime::Handle) -> Self {
         Self { outward: Some(outward), ..self }
@@ -112,8 +108,7 @@ impl Future for Spawned {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = Pin::new(&mut self.0).poll(context);
-        ended
-            .map(|result| result.map_err(|error| TaskError(format!("a task of the control loop ended badly: {error}"))))
+        ended.map_err(|error| TaskError(format!("a task of the control loop ended badly: {error}")))
     }
 }
 
@@ -122,7 +117,7 @@ pub async fn sleep(runtime: &dyn Runtime, duration: Duration) {
     runtime.sleep_until(runtime.uptime() + duration).await;
 }
 
-/// The task's result, unless the time is over first.
+/// Returns the task's result, unless the time is over first.
 pub async fn timeout<T>(runtime: &dyn Runtime, after: Duration, task: impl Future<Output = T>) -> Option<T> {
     let sleep = runtime.sleep_until(runtime.uptime() + after);
     tokio::pin!(task);

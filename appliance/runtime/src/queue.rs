@@ -3,17 +3,13 @@
 //! An activation carries no data: whatever happened (an edit, a report, a BMC's answer, a
 //! deadline), the host is put here, and the step reads everything again.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    fmt,
-    hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::{fmt, hash::Hash, time::Duration};
 
 use tokio::sync::Notify;
 
-use crate::Runtime;
+use crate::{Runtime, lock};
 
 /// Activations, of each key at most one at a time; an earlier one replaces a later one.
 pub struct HostQueue<K> {
@@ -30,7 +26,7 @@ impl<K: fmt::Debug> fmt::Debug for HostQueue<K> {
 
 #[derive(Debug)]
 struct HostQueueState<K> {
-    /// By uptime.
+    /// The activations by the uptime at which they are due.
     due: BTreeSet<(Duration, K)>,
     when: HashMap<K, Duration>,
 }
@@ -62,20 +58,16 @@ impl<K: Clone + Ord + Hash> HostQueue<K> {
         Self { runtime, state: Mutex::default(), changed: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HostQueueState<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Activations that are due or wait for their time.
+    /// Counts the activations that are due or wait for their time.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.lock().when.len() as u64
+        lock(&self.state).when.len() as u64
     }
 
     /// Says whether nothing is due or waits for its time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().when.is_empty()
+        lock(&self.state).when.is_empty()
     }
 
     /// Has this host looked at now.
@@ -85,7 +77,7 @@ impl<K: Clone + Ord + Hash> HostQueue<K> {
 
     /// Has this host looked at after `delay`, unless it is looked at earlier.
     pub fn wake_in(&self, key: &K, delay: Duration) {
-        if self.lock().schedule(key, self.runtime.uptime() + delay) {
+        if lock(&self.state).schedule(key, self.runtime.uptime() + delay) {
             self.changed.notify_one();
         }
     }
@@ -95,7 +87,7 @@ impl<K: Clone + Ord + Hash> HostQueue<K> {
         loop {
             let changed = self.changed.notified();
             let until = {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 match state.due.first().cloned() {
                     Some((at, key)) if at <= self.runtime.uptime() => {
                         state.due.remove(&(at, key.clone()));
@@ -146,6 +138,6 @@ mod tests {
         queue.wake(&key("now"));
         queue.wake(&key("now"));
         assert_eq!(queue.next().await, key("now"));
-        assert_eq!(queue.lock().due.len(), 1, "only the later one is left");
+        assert_eq!(lock(&queue.state).due.len(), 1, "only the later one is left");
     }
 }

@@ -1,5 +1,5 @@
-//! What control asks of the config server when it composes a hand-over. The config server answers, and control knows it by
-//! this alone.
+//! What control asks of the config server when it composes a hand-over. The config server answers, and control knows it
+//! by this alone.
 
 use std::{future::Future, pin::Pin};
 
@@ -13,8 +13,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The configs that are served to hosts.
 pub trait ServedConfigs: Send + Sync {
-    /// Checks whether every config that a host's user data names can be known now. What does not exist may be made before
-    /// it is fetched.
+    /// Checks whether every config that a host's user data names can be known now. What does not exist may be made
+    /// before it is fetched.
     fn check<'a>(&'a self, key: &'a HostKey, names: &'a [String]) -> Pending<'a, Result<(), ConfigsNotReady>>;
 
     /// Returns what these configs ask of the kernel's command line, as far as they are there.
@@ -30,7 +30,7 @@ pub trait ServedConfigs: Send + Sync {
 pub enum ConfigsNotReady {
     #[error("the pools were not read yet: trying again")]
     PoolsNotRead,
-    /// In the words of the refusal that the host would get.
+    /// The config would be refused, in the words that the host would get.
     #[error("{0}: trying again")]
     Refused(String),
 }

@@ -1,14 +1,11 @@
 //! One step of one host at a time, and nothing else of the host's between its parts.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::{collections::HashSet, time::Duration};
 
-use crate::{HostKey, Runtime, sleep};
+use crate::{HostKey, Runtime, lock, sleep};
 
-/// Between two looks at a step under way.
+/// The time between two looks at a step under way.
 const LOOKED_AT: Duration = Duration::from_millis(5);
 
 /// The hosts of which a step is under way. Clones share them.
@@ -23,14 +20,10 @@ pub struct StepLock {
 }
 
 impl StepLocks {
-    fn lock(&self) -> MutexGuard<'_, HashSet<HostKey>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns `None` while a step of the host is under way.
     #[must_use]
     pub fn begin(&self, key: &HostKey) -> Option<StepLock> {
-        self.lock().insert(key.clone()).then(|| StepLock { locks: self.clone(), key: key.clone() })
+        lock(&self.0).insert(key.clone()).then(|| StepLock { locks: self.clone(), key: key.clone() })
     }
 
     /// Waits for a step under way.
@@ -54,7 +47,7 @@ impl StepLock {
 
 impl Drop for StepLock {
     fn drop(&mut self) {
-        self.locks.lock().remove(&self.key);
+        lock(&self.locks.0).remove(&self.key);
     }
 }
 

@@ -1,16 +1,12 @@
 //! The loops of a controller and the tasks that it starts beside them. They end together, with the first failure.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Mutex, PoisonError},
-};
+use std::{future::Future, pin::Pin, sync::Mutex};
 
 use firesteel_kube::Status;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
+use crate::lock;
 use crate::process::{Ending, Runtime, Task, TaskError};
 
 /// Why a controller ended.
@@ -35,7 +31,7 @@ impl From<Status> for ControllerError {
 /// A loop of a controller. Its failure ends all others.
 pub type Loop = Pin<Box<dyn Future<Output = Result<(), ControllerError>> + Send>>;
 
-/// On which threads a task runs.
+/// Says on which threads a task runs.
 #[derive(Clone, Copy, Debug)]
 enum TaskThreads {
     /// Those of control and of whatever serves hosts.
@@ -50,11 +46,7 @@ pub struct Tasks {
     tasks_end: Mutex<Option<mpsc::UnboundedReceiver<(TaskThreads, Task)>>>,
 }
 
-impl fmt::Debug for Tasks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tasks")
-    }
-}
+crate::opaque_debug!(Tasks);
 
 impl Default for Tasks {
     fn default() -> Self {
@@ -69,7 +61,8 @@ impl Tasks {
         self.send(TaskThreads::Shared, Box::pin(task));
     }
 
-    /// Does the same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's time.
+    /// Does the same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's
+    /// time.
     pub fn spawn_outward(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.send(TaskThreads::Outward, Box::pin(task));
     }
@@ -85,7 +78,7 @@ impl Tasks {
     /// # Errors
     /// What failed.
     pub async fn run(&self, runtime: &dyn Runtime, loops: Vec<Loop>) -> Result<(), ControllerError> {
-        let tasks_end = self.tasks_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tasks_end = lock(&self.tasks_end).take();
         let mut tasks_end =
             tasks_end.ok_or(ControllerError::Running("a controller is running already: its tasks are taken"))?;
         let (failures, mut failed) = mpsc::unbounded_channel();

@@ -1,12 +1,11 @@
 //! The CA that hosts are to trust, which may change while the process serves: see the appliance's certificates.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex};
 
 use firesteel_ignition::{PemError, StubAuthority};
 use tokio::sync::watch;
+
+use crate::lock;
 
 /// What is trusted at one moment, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct TrustBundle {
     pub past: Vec<String>,
 }
 
-/// Shared by whoever tells hosts of the CA; clones are cheap.
+/// The CA that hosts are to trust. Clones share it.
 #[derive(Clone)]
 pub struct Trust(Arc<TrustedCaState>);
 
@@ -26,11 +25,7 @@ struct TrustedCaState {
     changed: watch::Sender<u64>,
 }
 
-impl fmt::Debug for Trust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trust")
-    }
-}
+crate::opaque_debug!(Trust);
 
 impl Trust {
     #[must_use]
@@ -40,7 +35,7 @@ impl Trust {
 
     /// Another CA from now on; the same again changes nothing.
     pub fn set(&self, bundle: TrustBundle) {
-        let mut held = self.0.bundle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.0.bundle);
         if *held != bundle {
             *held = bundle;
             drop(held);
@@ -56,10 +51,10 @@ impl Trust {
 
     #[must_use]
     pub fn bundle(&self) -> TrustBundle {
-        self.0.bundle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.bundle).clone()
     }
 
-    /// As stubs hold it.
+    /// Returns the CA as stubs hold it.
     ///
     /// # Errors
     /// When it is made of anything but certificates.
@@ -75,7 +70,7 @@ impl Trust {
     }
 }
 
-/// One CA that never changes.
+/// Trusts one CA that never changes.
 impl From<&str> for Trust {
     fn from(pem: &str) -> Self {
         Self::new(TrustBundle { current: pem.to_owned(), past: Vec::new() })

@@ -1,15 +1,12 @@
-//! Client certificates: an own CA, which signs what a user sends it, and knows its own again.
+//! Client certificates: the appliance's own CA, which signs the requests of users and recognises its certificates.
 //!
-//! The name of the subject is the user's, its organisations are his groups, and its uid is that of the grant
-//! through which it was made: with the grant the certificate ends, and another grant of the same name does
-//! not bring it back. A certificate that is not good is no reason to end the handshake: the request that
-//! comes over it is told so (401), as by Kubernetes.
+//! The subject names the user, its organisations are the user's groups, and its uid is that of the grant through which
+//! it was made: the certificate ends with that grant, and another grant of the same name does not revive it. A bad
+//! certificate does not end the handshake: each request over the connection is answered with 401, as in Kubernetes.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use firesteel_kube::{Caller, access::AUTHENTICATED};
@@ -18,33 +15,30 @@ use rcgen::{
     CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer,
     KeyPair, KeyUsagePurpose,
 };
-use rustls::{
-    DigitallySignedStruct, DistinguishedName as Hint, Error as TlsError, RootCertStore, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
-    pki_types::{CertificateDer, UnixTime, pem::PemObject as _},
-    server::{
-        WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
-};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName as Hint, Error as TlsError, RootCertStore, SignatureScheme};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::serve::{data_dir::DataDir, pki};
 
-/// The attribute of a subject in which Kubernetes has a user's uid.
+/// The attribute of a subject in which Kubernetes keeps a user's uid.
 const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 const UID_TEXT: &str = "1.3.6.1.4.1.57683.2";
-/// The same clock skew that the server's own certificate allows.
+/// Clients' clocks may be this far behind; the server's own certificate allows the same skew.
 const BACKDATE: Duration = Duration::from_secs(48 * 3600);
 
-/// Signs clients' certificates, and judges them.
+/// Signs clients' certificates and verifies them.
 pub struct ClientCa(RwLock<Arc<ClientCaState>>);
 
 /// The CA as it is now; its key stays.
 struct ClientCaState {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
-    judge: Arc<dyn ClientCertVerifier>,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 impl fmt::Debug for ClientCa {
@@ -53,28 +47,28 @@ impl fmt::Debug for ClientCa {
     }
 }
 
-/// What a client showed on its connection; judged once.
+/// The certificate that a client showed on its connection; verified once.
 #[derive(Debug)]
 pub struct PeerCertificate {
     der: CertificateDer<'static>,
-    judged: OnceLock<Option<CertifiedCaller>>,
+    verified: OnceLock<Option<CertifiedCaller>>,
 }
 
 impl PeerCertificate {
     #[must_use]
     pub fn new(der: CertificateDer<'static>) -> Self {
-        Self { der, judged: OnceLock::new() }
+        Self { der, verified: OnceLock::new() }
     }
 }
 
-/// Whom a certificate of ours speaks for.
+/// The user that one of our certificates speaks for.
 #[derive(Debug)]
 struct CertifiedCaller {
     caller: Caller,
     begins: Timestamp,
 }
 
-/// Whom a certificate is made for.
+/// The user for whom a certificate is made.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateSubject<'a> {
     pub name: &'a str,
@@ -83,7 +77,7 @@ pub struct CertificateSubject<'a> {
 }
 
 impl ClientCa {
-    /// Loads or makes the CA.
+    /// Loads the CA, or makes it if there is none.
     ///
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
@@ -91,11 +85,11 @@ impl ClientCa {
         Ok(Self(RwLock::new(Arc::new(Self::load_client_ca(data, now)?))))
     }
 
-    /// Makes the CA's certificate anew where it is near its end. Certificates that it signed stay good, and handshakes
+    /// Renews the CA's certificate if it is near its end. Certificates that it signed stay valid, and handshakes still
     /// ask for the same name.
     ///
     /// # Errors
-    /// As [`ClientCa::open`]; the CA of before stays.
+    /// As [`ClientCa::open`]; the CA then stays as it was.
     pub fn renew(&self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
         let made = Self::load_client_ca(data, now)?;
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -113,25 +107,25 @@ impl ClientCa {
         let ca = pki::authority(data, "client-ca", "Firesteel client CA", now)?;
         let mut roots = RootCertStore::empty();
         roots
-            .add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).context("reading the client CA")?)
-            .context("using the client CA")?;
+            .add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).context("could not read the client CA")?)
+            .context("could not use the client CA")?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let judge = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
-            .context("preparing the verification of client certificates")?;
-        Ok(ClientCaState { pem: ca.pem, issuer: ca.issuer, judge })
+            .context("could not prepare the verification of client certificates")?;
+        Ok(ClientCaState { pem: ca.pem, issuer: ca.issuer, verifier })
     }
 
-    /// What TLS needs to ask clients for a certificate, and to go on without one.
+    /// Returns what TLS needs to ask clients for a certificate, and to go on if they send none.
     #[must_use]
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(AnyClientVerifier(Arc::clone(&self.now().judge)))
+        Arc::new(AnyClientVerifier(Arc::clone(&self.now().verifier)))
     }
 
-    /// Signs a request (PKCS #10 in PEM), of which nothing but the key counts.
+    /// Signs a request (PKCS #10 in PEM). Only its key is used.
     ///
     /// # Errors
-    /// When the request cannot be read, is not signed by its own key, or has a key of a kind that is not used.
+    /// When the request cannot be read, is not signed by its own key, or has a key of an unsupported kind.
     pub fn sign(
         &self,
         request: &str,
@@ -140,7 +134,7 @@ impl ClientCa {
         until: Timestamp,
     ) -> anyhow::Result<String> {
         let mut request =
-            CertificateSigningRequestParams::from_pem(request).context("it is no certificate request in PEM")?;
+            CertificateSigningRequestParams::from_pem(request).context("it is not a certificate request in PEM")?;
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, subject.name);
@@ -155,20 +149,20 @@ impl ClientCa {
         params.not_before = at(now) - BACKDATE;
         params.not_after = at(until);
         request.params = params;
-        Ok(request.signed_by(&self.now().issuer).context("signing the certificate")?.pem())
+        Ok(request.signed_by(&self.now().issuer).context("could not sign the certificate")?.pem())
     }
 
-    /// Whom a shown certificate speaks for, if it is one of ours and good now.
+    /// Returns the user of a certificate, if this CA signed it and it is valid now.
     #[must_use]
     pub fn caller(&self, peer: &PeerCertificate, now: Timestamp) -> Option<Caller> {
-        let identity = peer.judged.get_or_init(|| self.judge(&peer.der, now)).as_ref()?;
+        let identity = peer.verified.get_or_init(|| self.verify(&peer.der, now)).as_ref()?;
         let good = identity.begins <= now && identity.caller.until.is_some_and(|until| now < until);
         good.then(|| identity.caller.clone())
     }
 
-    fn judge(&self, der: &CertificateDer<'_>, now: Timestamp) -> Option<CertifiedCaller> {
+    fn verify(&self, der: &CertificateDer<'_>, now: Timestamp) -> Option<CertifiedCaller> {
         let seconds = Duration::from_secs(u64::try_from(now.as_second()).ok()?);
-        if let Err(error) = self.now().judge.verify_client_cert(der, &[], UnixTime::since_unix_epoch(seconds)) {
+        if let Err(error) = self.now().verifier.verify_client_cert(der, &[], UnixTime::since_unix_epoch(seconds)) {
             tracing::debug!(%error, "a client certificate is not good");
             return None;
         }
@@ -194,7 +188,7 @@ impl ClientCa {
     }
 }
 
-/// Lets every certificate through the handshake, if the client has its key.
+/// Accepts every certificate during the handshake, if the client has its key.
 #[derive(Debug)]
 struct AnyClientVerifier(Arc<dyn ClientCertVerifier>);
 
@@ -213,7 +207,7 @@ impl ClientCertVerifier for AnyClientVerifier {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, TlsError> {
-        // Judged by ClientCa::caller, before any request is answered.
+        // ClientCa::caller verifies it before any request is answered.
         Ok(ClientCertVerified::assertion())
     }
 

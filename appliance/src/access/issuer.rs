@@ -1,22 +1,18 @@
-//! Makes what callers prove themselves with: tokens for service accounts, certificates for users.
+//! Issues the credentials of callers: tokens for service accounts, certificates for users.
 
-use firesteel_kube::{
-    Caller, Cause, KindInfo, Status,
-    builtin::TOKEN_REQUEST,
-    instant_subresources::{IssueSubresource, Issued, Issuer},
-    tokens::{ISSUER, TokenKey},
-};
+use firesteel_kube::builtin::TOKEN_REQUEST;
+use firesteel_kube::instant_subresources::{IssueSubresource, Issued, Issuer, ServiceAccountTokenError};
+use firesteel_kube::tokens::{ISSUER, TokenKey};
+use firesteel_kube::{Caller, Cause, KindInfo, Status};
 use firesteel_resources::access_grant::USER;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    AdminToken,
-    certificates::{CertificateSubject, ClientCa},
-};
+use super::AdminToken;
+use super::certificates::{CertificateSubject, ClientCa};
 
-/// What is asked of a grant: a certificate for its user.
+/// The subresource of a grant that issues a certificate for its user.
 pub const CERTIFICATE_REQUEST: IssueSubresource = IssueSubresource {
     subresource: "certificate",
     group: "firesteel.dev",
@@ -24,14 +20,14 @@ pub const CERTIFICATE_REQUEST: IssueSubresource = IssueSubresource {
     kind: "CertificateRequest",
 };
 
-/// A certificate request with the largest key that is used has 2 KiB.
+/// The limit of a certificate request; one with the largest key in use has 2 KiB.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 const GROUPS_MAX: usize = 16;
 const GROUP_BYTES_MAX: usize = 64;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 365 * 24 * 3600;
 
-/// Keys of this appliance for its callers.
+/// The keys with which this appliance issues and verifies credentials.
 #[derive(Debug)]
 pub struct IssuerKeys {
     pub admin: AdminToken,
@@ -57,11 +53,11 @@ impl Issuer for IssuerKeys {
         Err(Status::not_found(kind, object["metadata"]["name"].as_str().unwrap_or_default()))
     }
 
-    fn caller_of(&self, token: &str, now: Timestamp) -> Result<(Caller, Vec<String>), String> {
+    fn caller_of(&self, token: &str, now: Timestamp) -> Result<(Caller, Vec<String>), ServiceAccountTokenError> {
         if self.admin.is(token) {
             return Ok((Caller::admin(), vec![ISSUER.to_owned()]));
         }
-        let claims = self.tokens.read(token, now).map_err(|error| error.to_string())?;
+        let claims = self.tokens.read(token, now)?;
         let audiences = claims.audiences.clone();
         Ok((claims.caller(), audiences))
     }

@@ -1,14 +1,14 @@
-//! Who comes in, and what he may do.
+//! Authentication and authorisation: who a caller is, and what the caller may do.
 //!
 //! ```text
 //!   client certificate ─┐                       ┌─► Rights (grants, service accounts) ─► roles
 //!   bearer token       ─┴─► Access ─► caller ───┤
-//!                                               └─► 401: nobody that is known
+//!                                               └─► 401: unknown credentials
 //! ```
 //!
-//! Everything about users is data in the API: `AccessGrant` objects say who has which role, and a user's
-//! certificate is made through one of them. [`Rights`] follows these objects, so that a change of them holds
-//! from the moment in which it was answered. What a role may do is `firesteel_resources::roles`.
+//! Everything about users is data in the API: `AccessGrant` objects say who has which role, and a user's certificate is
+//! made through one of them. [`Rights`] follows these objects: a change of them takes effect before it is answered.
+//! `firesteel_resources::roles` says what each role may do.
 
 pub mod certificates;
 mod issuer;
@@ -16,11 +16,9 @@ mod rights;
 
 use std::sync::Arc;
 
-use firesteel_kube::{
-    Authorizer as _, Caller, Core,
-    instant_subresources::Issuer as _,
-    tokens::{ISSUER, TokenKey},
-};
+use firesteel_kube::instant_subresources::Issuer as _;
+use firesteel_kube::tokens::{ISSUER, TokenKey};
+use firesteel_kube::{Authorizer as _, Caller, Core};
 use http::HeaderMap;
 use jiff::Timestamp;
 use ring::{digest, hmac, rand::SystemRandom};
@@ -30,7 +28,7 @@ use certificates::{ClientCa, PeerCertificate};
 pub use issuer::{CERTIFICATE_REQUEST, IssuerKeys};
 pub use rights::Rights;
 
-/// The owner's token, kept as a tag under a key that nobody else has.
+/// The owner's token, stored as a tag under a key that only this process has.
 #[derive(Clone)]
 pub struct AdminToken(Arc<(hmac::Key, hmac::Tag)>);
 
@@ -50,7 +48,7 @@ impl AdminToken {
         Ok(Self(Arc::new((key, tag))))
     }
 
-    /// Compares in constant time: tags are compared, and so is what they are made of.
+    /// Compares in constant time: the tags are compared, not the tokens.
     #[must_use]
     pub fn is(&self, token: &str) -> bool {
         let (key, tag) = &*self.0;
@@ -58,7 +56,7 @@ impl AdminToken {
     }
 }
 
-/// Finds out who a caller is. Clones share all.
+/// Identifies callers. Clones share all state.
 #[derive(Clone, Debug)]
 pub struct Access {
     pub rights: Arc<Rights>,
@@ -80,7 +78,8 @@ impl Access {
         Ok(Self { rights, credentials: Arc::new(credentials) })
     }
 
-    /// Who asks; `None` for nobody that is known. A certificate counts before a token, as in Kubernetes.
+    /// Identifies the caller; `None` if the credentials are unknown. A certificate counts before a token, as in
+    /// Kubernetes.
     #[must_use]
     pub fn caller(&self, headers: &HeaderMap, peer: Option<&PeerCertificate>, now: Timestamp) -> Option<Caller> {
         let by_certificate = || peer.and_then(|peer| self.credentials.clients.caller(peer, now));
@@ -94,7 +93,7 @@ impl Access {
     }
 }
 
-/// As Kubernetes names a certificate in its logs.
+/// The fingerprint by which Kubernetes names a certificate in its logs.
 fn fingerprint(der: &[u8]) -> String {
     format!("X509SHA256={}", hex::encode(digest::digest(&digest::SHA256, der)))
 }

@@ -1,25 +1,19 @@
-//! Who has which role, as the API's objects say now.
+//! The roles of callers, as the API's objects define them now.
 //!
-//! The objects are followed by watches of the store, which has given a change to them before the request that
-//! made it is answered. Every question first takes in what has come since the last one: a grant that is
-//! deleted is gone for the next request, on whatever connection. Whoever waits is woken by a task.
+//! Watches of the store follow the objects. The store gives a change to its watches before it answers the request that
+//! made it, and every question first takes in what has arrived since the last one. So a deleted grant has no effect on
+//! the next request, on any connection. A task wakes those who wait for a change.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use firesteel_kube::{
-    Authorizer, Caller, Core,
-    access::{self, AccessDecision, AccessRequest, AccessRule, OnObjects},
-    quota::{BYTES, NamespaceQuota, OBJECTS},
-};
-use firesteel_resources::{
-    access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
-    roles::{Role, RoleRequest, RoleRule, UNSEEN},
-};
+use firesteel_kube::access::{self, AccessDecision, AccessRequest, AccessRule, OnObjects};
+use firesteel_kube::quota::{BYTES, NamespaceQuota, OBJECTS};
+use firesteel_kube::{Authorizer, Caller, Core};
+use firesteel_resources::access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER};
+use firesteel_resources::roles::{Role, RoleRequest, RoleRule, UNSEEN};
 use firesteel_store::{
     ChangeKind, EventStream, GroupResource, ListRange, ObjectKey, PAGE_OBJECTS_MAX, PageRead, Revision, WatchError,
 };
@@ -28,23 +22,23 @@ use tokio::sync::watch;
 
 use crate::metrics;
 
-/// What a tenant may have in a namespace for which no admin made a ResourceQuota. A thousand machines with their claims,
-/// bootstrap data and secrets fit; a tenant cannot fill the disk of everybody else.
+/// The objects of a tenant in a namespace without a ResourceQuota. A thousand machines with their claims, bootstrap
+/// data and secrets fit; a tenant cannot fill the disk of the others.
 const TENANTS_OBJECTS_MAX: u64 = 10_000;
 const TENANTS_BYTES_MAX: u64 = 16 << 20;
-/// Events of controllers count as well; beyond these a tenant makes none.
+/// Events of controllers count as well; a tenant makes none beyond these.
 const TENANTS_EVENTS_MAX: u64 = 5_000;
-/// The same as a quota.
+/// The quota of a tenant's namespace that has none of its own.
 static TENANTS_QUOTA: LazyLock<Arc<NamespaceQuota>> = LazyLock::new(|| {
     let hard = [(OBJECTS, TENANTS_OBJECTS_MAX), (BYTES, TENANTS_BYTES_MAX), ("count/events", TENANTS_EVENTS_MAX)];
     let hard = hard.map(|(word, most)| (word.to_owned(), most)).into();
     Arc::new(NamespaceQuota { name: "firesteel-default".to_owned(), hard })
 });
 
-/// Before all is read again from a store that could not be read.
+/// The pause before a store that could not be read is read again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Decides by the grants in the API.
+/// Authorises callers by the grants in the API.
 pub struct Rights {
     core: Core,
     view: Mutex<GrantView>,
@@ -57,14 +51,13 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// What is known.
+/// The grants and service accounts that were read.
 struct GrantView {
     grants: BTreeMap<String, RoleGrant>,
-    /// Uids of service accounts, by the names that their tokens have.
+    /// The uids of service accounts, by the names that their tokens have.
     accounts: BTreeMap<String, String>,
     watches: Watches,
-    /// More happened at once than the store remembers: until all is read again nobody but the owner may
-    /// do anything.
+    /// More happened at once than the store remembers: only the owner may do anything until all is read again.
     is_behind: bool,
 }
 
@@ -82,7 +75,7 @@ struct RoleGrant {
 
 #[derive(Debug, PartialEq, Eq)]
 enum GrantHolder {
-    /// By the name that callers have; service accounts too.
+    /// The name that callers have; service accounts are users too.
     User(String),
     Group(String),
 }
@@ -105,8 +98,8 @@ fn accounts() -> GroupResource {
 }
 
 impl Rights {
-    /// Reads all grants and service accounts. Where their lists are damaged nobody but the owner may do anything until
-    /// they can be read: see [`Rights::follow`].
+    /// Reads all grants and service accounts. If their lists are damaged, only the owner may do anything until they can
+    /// be read: see [`Rights::follow`].
     ///
     /// # Errors
     /// When the store is closed.
@@ -114,22 +107,22 @@ impl Rights {
         let view = match GrantView::read(core).await {
             Ok(view) => view,
             Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "who has which role cannot be read");
+                tracing::error!(error = format!("{error:#}"), "could not read who has which role");
                 GrantView::not_loaded(core).await?
             }
         };
         Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
     }
 
-    /// Whether this caller runs hosts: the owner, and who is an admin or an operator anywhere.
+    /// Tells whether the caller runs hosts: the owner, an admin, or an operator of any namespace.
     #[must_use]
     pub fn runs_hosts(&self, caller: &Caller) -> bool {
         let is_one = |grant: &RoleGrant| matches!(grant.role, Role::Admin | Role::Operator);
         caller.is_in(access::MASTERS) || self.view().of(caller).any(is_one)
     }
 
-    /// Wakes those who wait for a change of rights, and reads all again where too much happened at once. For
-    /// as long as the process lives.
+    /// Wakes those who wait for a change of rights, and reads all again if too much happened at once. Runs as long as
+    /// the process lives.
     ///
     /// # Errors
     /// When the store has been closed.
@@ -145,21 +138,21 @@ impl Rights {
                     self.generation.send_modify(|generation| *generation += 1);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "reading who has which role");
+                    tracing::warn!(%error, "could not read who has which role; it is tried again in a second");
                     tokio::time::sleep(RETRY).await;
                 }
             }
         }
     }
 
-    /// Takes in each change as it comes, until one was missed.
+    /// Takes in each change when it comes, until one is missed.
     async fn wake(&self) -> WatchError {
         let mut watches = match Watches::open(&self.core, self.core.store().current()).await {
             Ok(watches) => watches,
             Err(error) => return error,
         };
         loop {
-            // Also at first: what happened before these watches began was told to those of the view.
+            // This holds at the start too: changes from before these watches began went to those of the view.
             if self.view().is_behind {
                 return WatchError::Lagged;
             }
@@ -173,7 +166,7 @@ impl Rights {
         }
     }
 
-    /// The view as of now.
+    /// The view with all changes until now.
     fn view(&self) -> MutexGuard<'_, GrantView> {
         let mut view = self.lock();
         if view.take_in() {
@@ -195,21 +188,21 @@ impl Watches {
 }
 
 impl GrantView {
-    /// Nothing is known.
+    /// A view that knows no grant.
     async fn not_loaded(core: &Core) -> anyhow::Result<Self> {
         let watches = Watches::open(core, core.store().current()).await?;
         Ok(Self { grants: BTreeMap::new(), accounts: BTreeMap::new(), watches, is_behind: true })
     }
 
     async fn read(core: &Core) -> anyhow::Result<Self> {
-        // Watches begin before the lists are read: a change in between is seen twice, and not missed.
+        // Watches begin before the lists are read: a change in between is seen twice rather than missed.
         let watches = Watches::open(core, core.store().current()).await?;
         let mut view = Self { grants: BTreeMap::new(), accounts: BTreeMap::new(), watches, is_behind: false };
         for kind in [grants(), accounts()] {
             let (mut at, mut after) = (None, None);
             loop {
                 let range = ListRange { at, after: after.as_ref(), ..ListRange::all(&kind) };
-                // What is damaged gives nothing.
+                // A damaged grant gives no rights.
                 let PageRead { page, last, .. } = core.store().page_with_damaged(range, PAGE_OBJECTS_MAX).await?;
                 at = Some(page.revision);
                 after = last;
@@ -224,7 +217,7 @@ impl GrantView {
         Ok(view)
     }
 
-    /// Takes in what has happened; whether it was anything.
+    /// Takes in what has happened; returns whether anything has.
     fn take_in(&mut self) -> bool {
         let mut changed = false;
         for of_grants in [true, false] {
@@ -265,12 +258,12 @@ impl GrantView {
     }
 }
 
-/// A stored grant. One that is being deleted is none any more, whatever keeps it.
+/// Reads a stored grant. One that is being deleted counts no more, whatever finalizers it has.
 fn grant(value: &[u8]) -> Option<RoleGrant> {
     let AccessGrant { metadata, spec, .. } = match serde_json::from_slice(value) {
         Ok(grant) => grant,
         Err(error) => {
-            tracing::error!(%error, "a stored AccessGrant cannot be read and gives nothing");
+            tracing::error!(%error, "could not read a stored AccessGrant: it grants nothing");
             return None;
         }
     };
@@ -305,7 +298,8 @@ impl Authorizer for Rights {
                 let wanted = RoleRequest { verb, group, resource, subresource, namespace };
                 grant.role.allows(&grant.namespace, wanted)
             }
-            // What is no object belongs to the appliance itself; who sees all of it sees its numbers too.
+            // Paths without an object belong to the appliance itself; a caller who sees all objects sees its metrics
+            // too.
             AccessRequest::Path { verb, path } => {
                 grant.role == Role::Admin || (reads_metrics(grant) && is_metrics(verb, path))
             }
@@ -334,7 +328,7 @@ impl Authorizer for Rights {
             for line in grant.role.lines_in(&grant.namespace, namespace) {
                 rules.extend(self.rules_of(grant.role, line));
             }
-            // What has no namespace is shown wherever one asks.
+            // Kinds without a namespace are shown in every namespace.
             for line in grant.role.lines_in(&grant.namespace, "") {
                 let rule = self.rules_of(grant.role, line);
                 rules.extend(rule.into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>());
@@ -359,7 +353,7 @@ impl Authorizer for Rights {
     }
 
     fn is_valid(&self, caller: &Caller) -> bool {
-        // The owner stays who he is, and who proved nothing has nothing that could end.
+        // The owner's rights never change, and an anonymous caller has none that could end.
         if caller.is_in(access::MASTERS) || *caller == Caller::anonymous() {
             return true;
         }
@@ -385,7 +379,8 @@ impl Authorizer for Rights {
 }
 
 impl Rights {
-    /// A line as clients are shown it. Of a role that does not see all kinds, those that it sees are named.
+    /// A rule in the form that clients are shown. If the role does not see all kinds, the rule names those that it
+    /// sees.
     fn rules_of(&self, role: Role, line: &RoleRule) -> Vec<AccessRule> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let rule = |groups: &[&str], resources: &[&str]| AccessRule {
@@ -411,7 +406,7 @@ impl Rights {
     }
 }
 
-/// Whether a grant is a viewer's of all namespaces: the numbers are of all of them together.
+/// Tells whether a grant is a viewer's of all namespaces: the metrics count all of them together.
 fn reads_metrics(grant: &RoleGrant) -> bool {
     grant.role == Role::Viewer && grant.namespace.is_empty()
 }

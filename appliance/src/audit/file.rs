@@ -1,17 +1,15 @@
-//! The files: the newest is appended to, and moves on when it is full.
+//! The files of the audit log: lines are appended to the newest, which is rotated when it is full.
 
-use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
-/// Of one file: some thirty thousand records.
+/// The size of one file: some thirty thousand records.
 pub(super) const FILE_BYTES_MAX: u64 = 8 << 20;
-/// Files that are kept, the newest included: a quarter of a million records in 64 MiB.
+/// The number of files, the newest included: a quarter of a million records in 64 MiB.
 pub(super) const FILES_MAX: usize = 8;
-/// The last line is looked for in no more than that: the longest one has a few kilobytes.
+/// How far back the end of the last whole line is looked for; the longest line has a few kilobytes.
 const TORN_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -19,9 +17,9 @@ pub(super) struct LogFiles {
     folder: PathBuf,
     file_bytes_max: u64,
     newest: File,
-    /// Of the newest, in whole lines.
+    /// The length of the whole lines in the newest file.
     length: u64,
-    /// The last write failed, and may have left a part of its line.
+    /// Says that the last write failed: the file may end with a part of a line.
     is_torn: bool,
 }
 
@@ -34,7 +32,7 @@ impl LogFiles {
         Ok(Self { folder: folder.to_owned(), file_bytes_max, newest, length, is_torn: false })
     }
 
-    /// Appends a line, which ends with its line feed: whole, or not at all.
+    /// Appends a line, which ends with a line feed: the whole line, or nothing.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.newest.set_len(self.length)?;
@@ -50,7 +48,7 @@ impl LogFiles {
         Ok(())
     }
 
-    /// All files, the oldest first, each with the bytes of whole lines in it.
+    /// Returns all files, the oldest first, each with the number of bytes of whole lines in it.
     pub(super) fn parts(&self) -> io::Result<Vec<(File, u64)>> {
         let mut parts = Vec::with_capacity(FILES_MAX);
         for number in (0..FILES_MAX).rev() {
@@ -72,10 +70,10 @@ impl LogFiles {
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        // A power cut loses no more than the last moments of what is no longer written.
+        // A power cut loses at most the last moments of a file that is no longer written.
         self.newest.sync_data()?;
-        // Where the newest was moved on and none could be made in its place, all have moved on: once more would
-        // push out the oldest for nothing.
+        // If the newest was renamed and no new one could be made, all have been renamed: to do it once more would drop
+        // the oldest for nothing.
         let moving = if name(&self.folder, 0).try_exists()? { 1..FILES_MAX } else { 0..0 };
         for number in moving.rev() {
             match fs::rename(name(&self.folder, number - 1), name(&self.folder, number)) {
@@ -97,7 +95,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)
 }
 
-/// Where the last whole line ends.
+/// Finds the end of the last whole line.
 fn whole_lines(file: &mut File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     let from = length.saturating_sub(TORN_BYTES_MAX);

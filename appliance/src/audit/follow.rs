@@ -1,34 +1,32 @@
-//! Reading the log while it is written.
+//! Reads the log while it is written.
 
-use std::{
-    fs::File,
-    io::{self, Read as _, Seek as _, SeekFrom},
-};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Read at a time.
+/// How much is read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The files as they were between two lines, open whatever becomes of their names, and what came since.
+/// The files as they were between two lines, open even if they are renamed, and the lines written since.
 #[derive(Debug)]
 pub(super) struct AuditFollower {
-    /// The oldest first, with how much of each is still to be read.
+    /// The files, the oldest first, with how much of each is still to be read.
     pub(super) parts: Vec<(File, u64)>,
     pub(super) live: broadcast::Receiver<Bytes>,
 }
 
 impl AuditFollower {
-    /// Begins at the last lines.
+    /// Skips all but the last lines.
     pub(super) fn last(mut self, lines: usize) -> io::Result<Self> {
         let mut wanted = lines;
         for at in (0..self.parts.len()).rev() {
             let (file, length) = &mut self.parts[at];
             let mut bytes = Vec::new();
             file.take(*length).read_to_end(&mut bytes)?;
-            // A line begins after the line feed of the one before.
+            // A line begins behind the line feed of the previous one.
             let ends: Vec<usize> =
                 bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
             let start = match ends.len().checked_sub(wanted) {
@@ -47,7 +45,7 @@ impl AuditFollower {
         Ok(self)
     }
 
-    /// All of it, in chunks; then, with `follow`, each line when it comes.
+    /// Streams all of it in chunks; then, with `follow`, each new line.
     pub(super) fn stream(self, follow: bool) -> impl Stream<Item = io::Result<Bytes>> + Send + use<> {
         futures_util::stream::try_unfold(self, move |mut reading| async move {
             loop {
@@ -63,7 +61,7 @@ impl AuditFollower {
         })
     }
 
-    /// The next of the files' bytes; none where a file is over.
+    /// Reads the next bytes of the files; `None` at the end of a file.
     fn chunk(mut self) -> io::Result<(Option<Bytes>, Self)> {
         let Some((file, left)) = self.parts.first_mut() else { return Ok((None, self)) };
         let mut bytes = Vec::new();
@@ -81,7 +79,7 @@ impl AuditFollower {
             Ok(line) => Ok(Some(line)),
             Err(RecvError::Closed) => Ok(None),
             Err(RecvError::Lagged(lines)) => {
-                Err(io::Error::other(format!("too slow: {lines} records came that were not taken in time")))
+                Err(io::Error::other(format!("too slow: {lines} records came that were not read in time")))
             }
         }
     }

@@ -1,29 +1,25 @@
-//! The audit log: who asked the API for what, and what came of it.
+//! The audit log: who sent which request to the API, and what came of it.
 //!
 //! ```text
-//!   request ─► Asked (pure) ─► answer ─► Record, if it is one to keep ─► queue ─► thread ─► audit.jsonl
-//!                                                                                    └────► who follows
+//!   request ─► AuditedRequest (pure) ─► answer ─► AuditRecord, if it is one to keep ─► queue ─► thread ─► audit.jsonl
+//!                                                                                                  └────► who follows
 //! ```
 //!
-//! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets, backups
-//! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
-//! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
-//! again. So are refusals beyond what a caller's may fill, but never what may have changed something. A
-//! request whose asker goes away before the answer has a record too ([`AuditGuard`]): it may have been done.
+//! Kept are all writes, all requests that were refused because of who sent them (401, 403), and all reads of Secrets,
+//! backups included; bodies are never kept. The kernel gets a record within moments of the answer. No request waits for
+//! the disk: a record that finds no room is counted, and the log gets the count when there is room again. The same
+//! holds for refusals beyond a caller's allowance, but never for a request that may have changed something. A request
+//! whose client goes away before the answer has a record too ([`AuditGuard`]): it may have been carried out.
 
 mod file;
 mod follow;
 mod record;
 
-use std::{
-    path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{SyncSender, TrySendError, sync_channel},
-    },
-    thread,
-};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -36,12 +32,12 @@ use file::{FILE_BYTES_MAX, LogFiles};
 use follow::AuditFollower;
 use record::Flood;
 
-/// Records that wait for the disk: a second of the fastest writing, in about 2 MiB.
+/// Records that wait for the disk: one second of the fastest writing, in about 2 MiB.
 const QUEUE_MAX: usize = 4096;
-/// Records that a follower may be behind before it is cut off.
+/// How many records a follower may be behind before it is cut off.
 const FOLLOW_MAX: usize = 1024;
 
-/// The log. Clones share it.
+/// The audit log. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Audit(Arc<AuditQueue>);
 
@@ -53,7 +49,7 @@ struct AuditQueue {
     flood: Mutex<Flood>,
 }
 
-/// A request on its way to its answer, on record whatever becomes of it.
+/// A request that is being answered; it gets its record even if the answer never comes.
 #[derive(Debug)]
 pub struct AuditGuard<'a> {
     audit: &'a Audit,
@@ -68,13 +64,13 @@ enum AuditWriterCommand {
 }
 
 impl Audit {
-    /// Goes on with the log in a folder, which is made where it is missing.
+    /// Opens the log in a folder, which is made if it is missing, and appends to it.
     ///
     /// # Errors
     /// When the folder or the file cannot be made.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let files = LogFiles::open(folder, FILE_BYTES_MAX)
-            .with_context(|| format!("opening the audit log in {}", folder.display()))?;
+            .with_context(|| format!("could not open the audit log in {}", folder.display()))?;
         let (queue, commands) = sync_channel(QUEUE_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
@@ -86,23 +82,23 @@ impl Audit {
             while let Ok(command) = commands.recv() {
                 match command {
                     AuditWriterCommand::Line(line) => writer.write(line),
-                    // Between two lines: what is read ends where what is followed begins.
+                    // This runs between two lines: what is read ends where what is followed begins.
                     AuditWriterCommand::Read(answer) => drop(answer.send(writer.reading())),
                 }
             }
         };
-        thread::Builder::new().name("audit".into()).spawn(run).context("starting the audit log's thread")?;
+        thread::Builder::new().name("audit".into()).spawn(run).context("could not start the audit log's thread")?;
         Ok(Self(Arc::new(AuditQueue { queue, lost, lost_ever, flood: Mutex::default() })))
     }
 
-    /// Keeps a record of a request and what comes of it, if it is one to keep: the answer, or, where this is
-    /// dropped before, that there was none.
+    /// Makes a guard that records the request and its answer if they are to be kept; if the guard is dropped before,
+    /// the record says that there was no answer.
     #[must_use]
     pub fn begin<'a>(&'a self, asked: &'a AuditedRequest, who: AuditCaller<'a>) -> AuditGuard<'a> {
         AuditGuard { audit: self, asked, who, is_answered: false }
     }
 
-    /// Records that were lost since the start, those that the log tells of included.
+    /// The number of records lost since the start, including those whose loss the log states.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.0.lost_ever.load(Ordering::Relaxed)
@@ -126,13 +122,13 @@ impl Audit {
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.0.lost_ever.fetch_add(1, Ordering::Relaxed);
                 if self.0.lost.fetch_add(1, Ordering::Relaxed) == 0 {
-                    tracing::error!("the audit log is slower than the requests; records are lost, and counted");
+                    tracing::error!("could not write the audit log in time: records are lost, and counted");
                 }
             }
         }
     }
 
-    /// What is in the log, and with `follow` what comes. `tail` is for the last lines alone.
+    /// Reads the log, and with `follow` what is added. `tail` limits it to the last lines.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -144,7 +140,7 @@ impl Audit {
         let gone = || std::io::Error::other("the audit log has ended");
         let (answer, reading) = oneshot::channel();
         let (queue, command) = (self.0.queue.clone(), AuditWriterCommand::Read(answer));
-        // The queue may be full, and whoever reads can wait.
+        // The queue may be full, and a reader can wait.
         tokio::task::spawn_blocking(move || queue.send(command)).await?.map_err(|_| gone())?;
         let mut reading = reading.await.map_err(|_| gone())??;
         if let Some(lines) = tail {
@@ -197,13 +193,13 @@ impl AuditWriter {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!("the audit log is written again");
                 }
-                // Nobody may be following.
+                // There may be no follower.
                 drop(self.live.send(line));
                 true
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::error!(%error, "the audit log cannot be written; records are lost, and counted");
+                    tracing::error!(%error, "could not write the audit log: records are lost, and counted");
                 }
                 false
             }

@@ -1,12 +1,10 @@
-//! What a record says, and which requests have one. Pure.
+//! Decides what a record says, and which requests have one. Pure.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use bytes::Bytes;
-use firesteel_kube::{
-    Query,
-    route::{ApiRoute, ObjectRoute, route},
-};
+use firesteel_kube::Query;
+use firesteel_kube::route::{ApiRoute, ObjectRoute, route};
 use http::{HeaderName, Method, Request, header::USER_AGENT};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -14,55 +12,55 @@ use serde_json::json;
 
 use crate::backup::serve::BACKUP_PATH;
 
-/// Of one text in a record that a client chose: a name has 253 at most, a path is the longest of them.
+/// The longest text in a record that the client chose: a name has at most 253 bytes, a path may be longer.
 const TEXT_BYTES_MAX: usize = 512;
-/// Of a user's groups.
+/// How many of a user's groups are recorded.
 const GROUPS_MAX: usize = 32;
-/// Requests without a user that have a record in one second; others are counted. Anybody can send them, and
-/// they must not fill the log until nothing else is in it.
+/// Requests without a user that are recorded in one second; the others are counted. Anyone can send them, and they must
+/// not fill the log.
 const UNKNOWN_PER_SECOND_MAX: u32 = 20;
-/// Of records of what one known caller was refused in one minute; others are counted. Thirty usual ones: at
-/// this pace he needs days to push the rest out of the log, however long he makes each.
+/// How many bytes of records one known caller's refusals may fill in one minute; the others are counted. That is about
+/// thirty usual records: at this pace it takes days to push the rest out of the log, however long each record is.
 const REFUSED_BYTES_PER_MINUTE_MAX: usize = 8 << 10;
-/// Callers whose refusals are told apart in one minute; those after them share one allowance.
+/// Callers whose refusals are counted separately in one minute; any more share one allowance.
 const REFUSED_CALLERS_MAX: usize = 256;
 
-/// Who asked, as far as he proved it.
+/// The caller, as far as the credentials prove it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditCaller<'a> {
     pub name: &'a str,
     pub groups: &'a [String],
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditOutcome<'a> {
-    /// 0 where nobody waited for the answer.
+    /// The status code; 0 if the client did not wait for the answer.
     pub code: u16,
-    /// Kubernetes' word for a refusal.
+    /// The reason of a refusal, as a word of Kubernetes.
     pub reason: &'a str,
-    /// Of an object that was made, where the path does not say it.
+    /// The name of a new object, if the path does not say it.
     pub name: &'a str,
-    /// Refused for who asked, before anything was begun.
+    /// Says that the request was refused because of who sent it, before anything was done.
     pub is_turned_away: bool,
 }
 
 impl AuditOutcome<'_> {
-    /// The connection or the request was ended by its client; what was asked may have been done or not.
+    /// The client ended the connection or the request; what it asked for may have been done or not.
     pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "", is_turned_away: false };
 }
 
-/// A request, as far as it is on record.
+/// A request, as far as it is recorded.
 #[derive(Clone, Debug)]
 pub struct AuditedRequest {
     verb: String,
-    /// An object's or a kind's; otherwise the path is kept.
+    /// The object or kind; if there is none, the path is kept.
     object: Option<ObjectRoute>,
     path: String,
     is_dry_run: bool,
     source: IpAddr,
     agent: String,
-    /// As whom he wants to ask, if not as himself.
+    /// The user whom the caller impersonates; empty if none.
     acts_as: String,
 }
 
@@ -130,7 +128,7 @@ impl AuditedRequest {
         }
     }
 
-    /// The record, if the request has one.
+    /// Makes the record, if the request has one.
     pub(super) fn record<'a>(
         &'a self,
         who: &AuditCaller<'a>,
@@ -163,7 +161,7 @@ impl AuditedRequest {
         })
     }
 
-    /// What keeps such records from filling the log. Never limited is what changed something, or may have.
+    /// The limit that keeps such records from filling the log. What changed something, or may have, has none.
     pub(super) fn limit<'a>(&self, who: &AuditCaller<'a>, outcome: &AuditOutcome<'_>) -> FloodClass<'a> {
         // It may fail in the middle.
         let may_be_partly_done = self.verb == "deletecollection" && !outcome.is_turned_away;
@@ -189,7 +187,7 @@ impl AuditedRequest {
     fn shows_secrets(&self) -> bool {
         match &self.object {
             Some(object) => object.group.is_empty() && object.plural == "secrets",
-            // All of them, sealed.
+            // A backup holds all of them, sealed.
             None => self.path == BACKUP_PATH,
         }
     }
@@ -197,14 +195,14 @@ impl AuditedRequest {
 
 impl AuditRecord<'_> {
     pub(super) fn line(&self) -> Bytes {
-        // Texts, numbers and lists of texts: nothing that JSON could not say.
+        // These are texts, numbers and lists of texts, all of which JSON can express.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line.into()
     }
 }
 
-/// How many records are missing here, and why.
+/// A record that says how many records are missing here, and why.
 pub(super) fn count(why: &str, records: u64, now: Timestamp) -> Bytes {
     format!("{}\n", json!({ "time": format!("{now:.6}"), why: records })).into()
 }
@@ -213,30 +211,30 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
-/// How many records of a sort are kept.
+/// The limit that a record falls under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FloodClass<'a> {
-    /// All.
+    /// The record is always kept.
     None,
-    /// Of requests without a user.
+    /// A request without a user.
     Unknown,
-    /// Of what this caller was refused.
+    /// A refusal of this caller.
     Refused(&'a str),
 }
 
-/// Requests without a user in this second, and refusals of the others in this minute.
+/// Counts of requests without a user in this second, and of the others' refusals in this minute.
 #[derive(Debug, Default)]
 pub(super) struct Flood {
     second: i64,
     kept: u32,
     minute: i64,
-    /// Bytes of records by caller.
+    /// The bytes of records by caller.
     refused: HashMap<String, usize>,
     suppressed: u64,
 }
 
 impl Flood {
-    /// Whether this one of `bytes` is kept, and how many were not since the last one that was.
+    /// Decides whether a record of `bytes` is kept, and says how many were not since the last one that was.
     pub(super) fn admit(&mut self, limit: FloodClass<'_>, bytes: usize, now: Timestamp) -> Option<u64> {
         let has_room = match limit {
             FloodClass::None => true,

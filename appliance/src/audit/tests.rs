@@ -39,7 +39,7 @@ fn a_file_that_cannot_be_made_pushes_out_no_other_however_often_it_is_tried() {
     let path = |name: &str| folder.path().join(name);
     let mut files = LogFiles::open(folder.path(), 20).unwrap();
     files.append(&numbered(1)).unwrap();
-    // As the try left it, which failed for want of a descriptor or of room.
+    // The state after an attempt that failed for want of a descriptor or of room.
     std::fs::rename(path("audit.jsonl"), path("audit.1.jsonl")).unwrap();
     assert_eq!(files.parts().unwrap().len(), 1, "and what is there can be read");
     files.append(&numbered(2)).unwrap();
@@ -88,7 +88,7 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     let (live, mut follower) = broadcast::channel(8);
     let mut writer = AuditWriter { files, live, lost: Arc::default(), lost_ever: Arc::default(), is_failing: false };
     writer.write(numbered(1).into());
-    // Open for reading alone: nothing can be written, as on a full disk.
+    // It is open for reading only: nothing can be written, as on a full disk.
     let only_read = std::fs::File::open(folder.path().join("audit.jsonl")).unwrap();
     let whole = std::mem::replace(writer.files.newest(), only_read);
     for number in 2..5 {

@@ -1,71 +1,69 @@
-//! Folders that come to be whole or not at all: made beside the place where they belong, written to
-//! disk, then moved there by one rename.
+//! Folders that appear whole or not at all: they are made beside their final place, written to disk, and moved there by
+//! one rename.
 
-use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-/// In a folder that is not whole; what has it may be removed.
+/// This file marks a folder that is not whole and may be removed.
 const UNFINISHED: &str = "UNFINISHED";
-/// Folders that were replaced in the same second.
+/// The most folders that may be replaced in the same second.
 const NAMES_MAX: usize = 100;
 
-/// A folder in the making.
+/// A folder that is being made.
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) path: PathBuf,
     place: PathBuf,
-    /// Of the folder itself, whatever its name; ends with the process.
+    /// The lock of the folder itself, whatever its name; it ends with the process.
     _lock: File,
 }
 
 impl Staging {
-    /// Makes the folder for what shall stand at `place`, beside it. One that an earlier process left
-    /// unfinished is removed; one that may be what it replaced gets the name `aside`.
+    /// Makes the folder that will be put at `place`, beside it. One that an earlier process left unfinished is removed;
+    /// one that may be what it replaced gets the name `aside`.
     pub(super) fn new(place: &Path, aside: &str) -> anyhow::Result<Self> {
         let path = sibling_path(place, "restoring")?;
         if path.exists() {
             let _lock = lock(&path)?;
             if path.join(UNFINISHED).exists() {
-                fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+                fs::remove_dir_all(&path).with_context(|| format!("could not remove {}", path.display()))?;
             } else {
                 let kept = free(place, aside)?;
-                fs::rename(&path, &kept).with_context(|| format!("renaming {}", path.display()))?;
+                fs::rename(&path, &kept).with_context(|| format!("could not rename {}", path.display()))?;
             }
         }
-        let making = || format!("making the folder {}", path.display());
+        let making = || format!("could not make the folder {}", path.display());
         make(&path).with_context(making)?;
         let lock = lock(&path)?;
         File::create(path.join(UNFINISHED)).and_then(|_| sync_folder(&path)).with_context(making)?;
         Ok(Self { path, place: place.to_owned(), _lock: lock })
     }
 
-    /// Everything is in it, and on disk.
+    /// Marks the folder as whole, once all of it is on disk.
     pub(super) fn finish(&self) -> anyhow::Result<()> {
         let done = sync_tree(&self.path)
             .and_then(|()| fs::remove_file(self.path.join(UNFINISHED)))
             .and_then(|()| sync_folder(&self.path));
-        done.with_context(|| format!("writing {} to disk", self.path.display()))
+        done.with_context(|| format!("could not write {} to disk", self.path.display()))
     }
 
-    /// Puts it in its place, where nothing is or an empty folder.
+    /// Moves it to its place, where there is nothing or an empty folder.
     pub(super) fn put(&self) -> anyhow::Result<()> {
         fs::rename(&self.path, &self.place).map_err(|error| self.take_back(error))?;
-        sync_parent(&self.place).with_context(|| format!("writing the folder of {} to disk", self.place.display()))
+        sync_parent(&self.place).with_context(|| format!("could not write the folder of {}", self.place.display()))
     }
 
-    /// Puts it in the place of a folder, which is kept under the name that this returns.
+    /// Exchanges it with the folder at its place, which is kept under the name that this returns.
     pub(super) fn exchange(&self, name: &str) -> anyhow::Result<PathBuf> {
         let kept = free(&self.place, name)?;
         let exchanged = renameat2(AT_FDCWD, &self.path, AT_FDCWD, &self.place, RenameFlags::RENAME_EXCHANGE);
         exchanged.map_err(|error| self.take_back(error.into()))?;
-        // From here on the restore is done; the old folder only has a name that says little.
+        // From here on the restore is complete; the old folder merely has a name that says little.
         let renamed = sync_parent(&self.place)
             .and_then(|()| fs::rename(&self.path, &kept))
             .and_then(|()| sync_parent(&self.place));
@@ -76,12 +74,12 @@ impl Staging {
     fn take_back(&self, error: io::Error) -> anyhow::Error {
         self.remove();
         anyhow::Error::new(error).context(format!(
-            "putting the restored folder in the place of {} (if that is a mount, name a folder below it)",
+            "could not put the restored folder in the place of {} (if that is a mount, name a folder below it)",
             self.place.display()
         ))
     }
 
-    /// Takes back what was begun; a failure leaves what the next one removes.
+    /// Removes the unfinished folder; if that fails, the next run does it.
     pub(super) fn discard(&self) {
         if self.path.join(UNFINISHED).exists() {
             self.remove();
@@ -90,22 +88,22 @@ impl Staging {
 
     fn remove(&self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(folder = %self.path.display(), %error, "removing what was begun");
+            tracing::warn!(folder = %self.path.display(), %error, "could not remove a folder; the next run removes it");
         }
     }
 }
 
-/// Two processes must not fill one folder, nor one remove what the other fills.
+/// Locks a folder: two processes must not fill it, nor one remove what the other fills.
 fn lock(path: &Path) -> anyhow::Result<File> {
-    let folder = File::open(path).with_context(|| format!("opening the folder {}", path.display()))?;
+    let folder = File::open(path).with_context(|| format!("could not open the folder {}", path.display()))?;
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => bail!("another restore is under way in {}", path.display()),
-        // Some file systems lock no folders.
+        // Some file systems do not lock folders.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
     }
 }
 
-/// A name of that sort that nothing has.
+/// Finds an unused name of this form.
 fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let first = sibling_path(place, name)?;
     if !first.exists() {
@@ -118,18 +116,18 @@ fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("too many folders like {}: remove some", first.display()))
 }
 
-/// `.NAME.SUFFIX` in the same folder.
+/// The path `.NAME.SUFFIX` in the same folder.
 fn sibling_path(place: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
     let name = place.file_name().with_context(|| format!("{} is not the name of a folder", place.display()))?;
     Ok(place.with_file_name(format!(".{}.{suffix}", name.to_string_lossy())))
 }
 
-/// A folder that nobody else may look into.
+/// Makes a folder that no other user may read.
 pub(super) fn make(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Copies a plain file with its permissions, down to the disk.
+/// Copies a regular file with its permissions, and syncs it to disk.
 pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copied = (|| {
         let mut source = File::open(from)?;
@@ -138,13 +136,13 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         io::copy(&mut source, &mut target)?;
         target.sync_all()
     })();
-    copied.with_context(|| format!("copying {} to {}", from.display(), to.display()))
+    copied.with_context(|| format!("could not copy {} to {}", from.display(), to.display()))
 }
 
-/// The same files under a second name: a tree of images takes no room twice, and none is moved away
-/// from where it stands before the new folder is whole.
+/// Links the files of a tree under a second name: images take no room twice, and none is moved before the new folder is
+/// whole.
 pub(super) fn link_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let linking = || format!("linking {} into {}", from.display(), to.display());
+    let linking = || format!("could not link {} into {}", from.display(), to.display());
     make(to).with_context(linking)?;
     for entry in fs::read_dir(from).with_context(linking)? {
         let entry = entry.with_context(linking)?;
@@ -159,7 +157,7 @@ pub(super) fn link_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each folder of the tree: files were synced when they were written.
+/// Syncs each folder of the tree: files were synced when they were written.
 fn sync_tree(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;

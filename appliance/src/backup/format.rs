@@ -1,5 +1,5 @@
-//! The file. Everything in it comes before what proves it, so it can be made as a stream; what lacks
-//! its end is known by that.
+//! The format of a backup file. The digest comes last, so the file can be written as a stream; a file that was cut off
+//! lacks it.
 //!
 //! ```text
 //! firesteel backup 1\n
@@ -8,66 +8,64 @@
 //! \nend SHA256-OF-ALL-BEFORE\n
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Read, Write},
-};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 
 use jiff::Timestamp;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-/// How every backup begins; a number that is not ours is a newer program's.
+/// How every backup begins; another number means that a newer program made it.
 const MAGIC: &str = "firesteel backup ";
 const VERSION: &str = "1";
-/// The first line; longer than any that there will be.
+/// The limit of the first line, which is longer than any that will be used.
 const FIRST_LINE_BYTES_MAX: usize = 64;
-/// The header has some twenty digests of keys.
+/// The limit of the header, which has some twenty digests of keys.
 const HEADER_BYTES_MAX: usize = 64 << 10;
-/// `\nend `, 64 digits, `\n`.
+/// The length of `\nend `, 64 digits and `\n`.
 pub const END_BYTES: usize = 5 + 64 + 1;
-/// The database is read and written in pieces of this.
+/// The database is read and written in pieces of this size.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// What a backup is of.
+/// The description of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupHeader {
-    /// The store's own number, hexadecimal.
+    /// The store's own number, in hexadecimal.
     pub store: String,
-    /// 1 before the first restore.
+    /// The epoch of the store; 1 before the first restore.
     pub epoch: usize,
-    /// Of this epoch, hexadecimal.
+    /// The timeline of this epoch, in hexadecimal.
     pub timeline: String,
-    /// All changes up to this one are in it, and no other.
+    /// The backup holds all changes up to this revision, and no others.
     pub revision: u64,
     pub schema: i64,
     pub made_at: Timestamp,
     pub program: String,
     pub database_bytes: u64,
-    /// Name and sha256 of each private key that belongs to these objects and is not in the backup.
+    /// The name and SHA-256 of each private key that belongs to these objects and is not in the backup.
     pub keys: BTreeMap<String, String>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupFormatError {
-    #[error("this is no backup of a Firesteel appliance")]
+    #[error("this is not a backup of a Firesteel appliance")]
     NotOurs,
     #[error("this backup has format {0}, this program knows {VERSION}: use a newer program")]
     Newer(String),
-    #[error("the backup is cut off: {0} are missing at its end. It was not fetched whole; use another one")]
+    #[error("the backup is cut off: {0} are missing at its end. It was not fetched completely; use another one")]
     CutOff(&'static str),
-    #[error("the backup is not what was made: its digest is {found}, not {stated}. Use another copy")]
+    #[error("the backup is damaged: its digest is {found}, not {stated}. Use another copy")]
     Altered { found: String, stated: String },
     #[error("the backup has something behind its end")]
     Behind,
     #[error("the backup's header cannot be read")]
     Header(#[source] serde_json::Error),
-    #[error("reading the backup")]
+    #[error("could not read the backup")]
     Io(#[from] io::Error),
 }
 
-/// What comes before the database.
+/// Returns the bytes that come before the database.
 ///
 /// # Errors
 /// Never, as far as known: the header has text and numbers only.
@@ -78,7 +76,7 @@ pub fn begin(header: &BackupHeader) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What comes behind it; `digest` is of all before.
+/// Returns the bytes that come after the database; `digest` covers everything before them.
 #[must_use]
 pub fn end(digest: &digest::Digest) -> Vec<u8> {
     format!("\nend {}\n", hex::encode(digest)).into_bytes()
@@ -106,7 +104,7 @@ impl<R: Read> BackupReader<R> {
     /// Reads up to the database.
     ///
     /// # Errors
-    /// When it is no backup, or one of a newer program.
+    /// When the file is not a backup, or a newer program made it.
     pub fn open(source: R) -> Result<Self, BackupFormatError> {
         let mut hasher = hasher();
         let mut source = source;
@@ -126,11 +124,10 @@ impl<R: Read> BackupReader<R> {
         &self.header
     }
 
-    /// Copies the database out, and tells whether the whole is what was made. What was copied counts
-    /// for nothing before this returns `Ok`.
+    /// Copies the database out and verifies the digest. What was copied must not be used before this returns `Ok`.
     ///
     /// # Errors
-    /// When the backup is cut off or altered, or `out` takes nothing.
+    /// When the backup is cut off or altered, or `out` cannot be written.
     pub fn copy(
         mut self,
         out: &mut impl Write,
@@ -168,7 +165,7 @@ impl<R: Read> BackupReader<R> {
     }
 }
 
-/// The bytes up to a line's end; `None` where there is none within the bound.
+/// Reads the bytes up to the end of a line; `None` if the line is longer than the bound.
 fn line(source: &mut impl Read, hasher: &mut digest::Context, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -185,7 +182,7 @@ fn line(source: &mut impl Read, hasher: &mut digest::Context, bytes_max: usize) 
     Ok(None)
 }
 
-/// Entry for fuzzing: any bytes are read without a panic, and what is taken is what was made.
+/// Entry for fuzzing: any bytes are read without a panic, and what is accepted is what was made.
 pub fn check(bytes: &[u8]) {
     let Ok(reader) = BackupReader::open(bytes) else { return };
     let mut out = Vec::new();

@@ -1,17 +1,17 @@
-//! The private keys of a data folder: which there are, and their digests. The keys are random and
-//! long, so a digest tells nothing of them.
+//! The private keys of a data folder and their digests. The keys are random and long, so a digest reveals nothing of
+//! them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::Context as _;
 use ring::digest;
 
-/// Folders of a data folder that hold nothing but keys, certificates and tokens.
+/// Folders of a data folder that hold only keys, certificates and tokens.
 pub(super) const FOLDERS: [&str; 2] = ["pki", "secrets"];
-/// A key is a few hundred bytes.
+/// The limit of a key file; a key is a few hundred bytes.
 pub(super) const KEY_BYTES_MAX: u64 = 1 << 20;
 
-/// Name (`secrets/token.key`) and sha256 of each private key below a data folder.
+/// Returns the name (`secrets/token.key`) and SHA-256 of each private key in a data folder.
 ///
 /// # Errors
 /// When one cannot be read.
@@ -21,7 +21,7 @@ pub fn digests(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
         for name in files(&root.join(folder))? {
             if is_private(folder, &name) {
                 let path = root.join(folder).join(&name);
-                let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+                let bytes = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
                 found.insert(
                     format!("{folder}/{name}"),
                     hex::encode(digest::digest(&digest::SHA256, bytes.trim_ascii())),
@@ -32,15 +32,15 @@ pub fn digests(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
-/// Certificates are made anew by their keys; what is being written (`.new`) is none yet.
+/// Certificates can be made again from their keys, and a file that is being written (`.new`) is no key yet.
 fn is_private(folder: &str, name: &str) -> bool {
     let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     ending != "new" && (folder != "pki" || ending == "key")
 }
 
-/// Plain files of a folder by name, links to such included, sorted; none where there is no folder.
+/// The regular files of a folder by name, sorted, including links to such files; empty if there is no folder.
 pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let reading = || format!("reading the folder {}", folder.display());
+    let reading = || format!("could not read the folder {}", folder.display());
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.with_context(reading)?,
@@ -48,9 +48,9 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.with_context(reading)?;
-        // Of a link, what it leads to: a key may be kept elsewhere.
+        // For a link, this is its target: a key may be kept elsewhere.
         let found = match fs::metadata(entry.path()) {
-            // It was being written, and has its name by now.
+            // The file was being written, and has its final name by now.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             found => found.with_context(reading)?,
         };
@@ -65,7 +65,7 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What differs between the keys that a backup names and those of a folder, for people.
+/// Describes for people how the keys of a folder differ from those that a backup names.
 pub(super) fn differences(wanted: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Vec<String> {
     let differs = |(name, digest): (&String, &String)| match found.get(name) {
         None => Some(format!("{name} is missing")),

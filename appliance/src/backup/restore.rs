@@ -1,67 +1,63 @@
-//! A data folder made of a backup, offline: nothing stands at its place, or all of it.
+//! Makes a data folder from a backup, offline: either the whole folder is put in place, or nothing.
 //!
-//! Order: judge the folder → copy the database out of the backup beside it, and compare the digest →
-//! make a store of it, in another epoch → add the keys, and the images that are there → one rename.
+//! Order: check the folder → copy the database out of the backup beside it, and compare the digest → make a store of
+//! it, in another epoch → add the keys, and the images that are there → one rename.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    fs::{self, File, OpenOptions},
-    io::BufReader,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::BufReader;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use firesteel_store::{GroupResource, RestoreContext, RestoredStore, revision_of};
 use jiff::{Timestamp, tz::TimeZone};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use super::{
-    folder::{self, Staging},
-    format::{BackupHeader, BackupReader, PIECE_BYTES},
-    keys,
-};
+use super::folder::{self, Staging};
+use super::format::{BackupHeader, BackupReader, PIECE_BYTES};
+use super::keys;
 use crate::serve::sealing::{self, data_at_rest::SEALED_KINDS};
 
 const DATABASE: &str = "resources.db";
-/// The store's, beside it.
+/// The lock file of the store, beside the database.
 const LOCK: &str = "resources.db.lock";
-/// What else of a folder that is replaced stays in use: leases that were granted since the backup.
+/// Files of the old folder that stay in use: leases that were granted since the backup.
 const KEPT_FILES: [&str; 3] = ["leases.db", "leases.db-wal", "leases.db-shm"];
-/// Images that may have no other source, and who did what.
+/// Folders of the old folder that stay: images that may have no other source, and the audit log.
 const KEPT_FOLDERS: [&str; 2] = ["images", "audit"];
-/// What an empty file system has.
+/// The folder that an empty file system has.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Where the private keys come from.
+/// The source of the private keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreKeySource {
-    /// From the folder that is restored into, if they are there.
+    /// The folder that is replaced, if it has keys.
     There,
-    /// From this folder, with `pki` and `secrets` in it.
+    /// This folder, with `pki` and `secrets` in it.
     Folder(PathBuf),
-    /// New ones: everybody who trusts the old ones must be told.
+    /// New keys: everyone who trusts the old ones must get the new ones.
     New,
 }
 
-/// What is to be done.
+/// The options of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
     pub backup: PathBuf,
     pub data: PathBuf,
     pub keys: RestoreKeySource,
-    /// A folder with something in it may be replaced.
+    /// Allows to replace a folder that is not empty.
     pub force: bool,
     pub now: Timestamp,
 }
 
-/// What was done.
+/// The result of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreReport {
     pub header: BackupHeader,
     pub restored: RestoredStore,
-    /// Where the folder that was replaced is now.
+    /// The path at which the replaced folder is now.
     pub replaced: Option<PathBuf>,
 }
 
@@ -74,11 +70,7 @@ impl fmt::Display for RestoreReport {
             self.header.made_at
         )?;
         if !forgotten.is_empty() {
-            writeln!(
-                f,
-                "{} are not in it, since their key is lost: make Secrets and configs again",
-                listed(forgotten)
-            )?;
+            writeln!(f, "{} are lost with their key: make Secrets and configs again", listed(forgotten))?;
         }
         if let Some(replaced) = &self.replaced {
             writeln!(f, "the folder that was there is kept as {}", replaced.display())?;
@@ -87,7 +79,7 @@ impl fmt::Display for RestoreReport {
     }
 }
 
-/// How many of each kind, as in `6 Secrets, 2 HostJournals`.
+/// Lists how many of each kind there are, as in `6 Secrets, 2 HostJournals`.
 fn listed(forgotten: &BTreeMap<GroupResource, usize>) -> String {
     let of_kind = |(kind, count): (&GroupResource, &usize)| {
         let known = SEALED_KINDS.iter().find(|known| known.resource() == *kind);
@@ -96,15 +88,15 @@ fn listed(forgotten: &BTreeMap<GroupResource, usize>) -> String {
     forgotten.iter().map(of_kind).collect::<Vec<_>>().join(", ")
 }
 
-/// Does it. `at` is told where it is, for tests that end the process there.
+/// Restores a backup. `at` is called with the name of each stage, for tests that end the process there.
 ///
 /// # Errors
-/// What kept the folder from being made; then nothing was changed. Or that it is in its place, and what was
-/// there before has another name than it should; then the error says so.
+/// When the folder could not be made: nothing was changed then. Or when it is in place, but the old folder could not
+/// get its final name: the error says so.
 pub fn restore(order: &RestoreOptions, at: &mut dyn FnMut(&'static str)) -> anyhow::Result<RestoreReport> {
     let place = absolute(&order.data)?;
     let found = RestoreTarget::check_target(&place, order.force)?;
-    let source = File::open(&order.backup).with_context(|| format!("opening {}", order.backup.display()))?;
+    let source = File::open(&order.backup).with_context(|| format!("could not open {}", order.backup.display()))?;
     let reader = BackupReader::open(BufReader::with_capacity(PIECE_BYTES, source))
         .with_context(|| format!("{}", order.backup.display()))?;
     let keys_from = keys_from(order, &place, reader.header())?;
@@ -127,12 +119,16 @@ pub fn restore(order: &RestoreOptions, at: &mut dyn FnMut(&'static str)) -> anyh
 }
 
 fn absolute(data: &Path) -> anyhow::Result<PathBuf> {
-    let whole = std::path::absolute(data).with_context(|| format!("finding {}", data.display()))?;
-    // A link's target is what is to be replaced, not the link.
-    if whole.exists() { whole.canonicalize().with_context(|| format!("finding {}", data.display())) } else { Ok(whole) }
+    let whole = std::path::absolute(data).with_context(|| format!("could not find {}", data.display()))?;
+    // The folder is exchanged with the target of a link, not with the link.
+    if whole.exists() {
+        whole.canonicalize().with_context(|| format!("could not find {}", data.display()))
+    } else {
+        Ok(whole)
+    }
 }
 
-/// What stands at the place, and the lock that keeps an appliance out of it until we are done.
+/// The folder that is replaced, and the lock that keeps an appliance out of it until the restore ends.
 struct RestoreTarget {
     place: PathBuf,
     names: Vec<String>,
@@ -141,24 +137,24 @@ struct RestoreTarget {
 
 impl RestoreTarget {
     fn check_target(place: &Path, force: bool) -> anyhow::Result<Self> {
-        let looking = || format!("looking into {}", place.display());
+        let looking = || format!("could not read the folder {}", place.display());
         let look = || -> anyhow::Result<Vec<String>> {
             let names = names(place).with_context(looking)?;
             if !force && !names.iter().all(|name| keys::FOLDERS.contains(&name.as_str()) || name == LOCK) {
                 bail!(
-                    "{} is not empty: name another folder, or say --force to put the backup in its place (what is \
-                     there is kept under another name)",
+                    "{} is not empty: name another folder, or give --force to replace it by the backup (it is kept \
+                     under another name)",
                     place.display()
                 );
             }
             Ok(names)
         };
         if look()?.is_empty() {
-            // An appliance that starts here makes it a folder that cannot be replaced.
+            // An appliance that starts here now makes a folder that cannot be replaced.
             return Ok(Self { place: place.to_owned(), names: Vec::new(), _lock: None });
         }
         let lock = lock(place)?;
-        // An appliance may have been here until it was locked.
+        // An appliance may have run here until the folder was locked.
         Ok(Self { place: place.to_owned(), names: look()?, _lock: Some(lock) })
     }
 
@@ -171,7 +167,7 @@ impl RestoreTarget {
     }
 }
 
-/// What is in a folder, which may not be there.
+/// The names in a folder, which may be missing.
 fn names(place: &Path) -> std::io::Result<Vec<String>> {
     match fs::read_dir(place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -182,20 +178,20 @@ fn names(place: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
-/// The store's own lock; an appliance that runs has it. It is made where none has been yet, and stays:
-/// whoever took it away could take it from another.
+/// Takes the store's own lock, which a running appliance holds. It is made if there is none, and never removed: to
+/// remove it could take it from another process.
 fn lock(place: &Path) -> anyhow::Result<File> {
     let path = place.join(LOCK);
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("opening {}", path.display()))?;
+    let file = file.with_context(|| format!("could not open {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(_) => bail!("{} is in use: stop the appliance that serves from it", place.display()),
     }
 }
 
-/// The folder to take the keys from, judged against the backup; `None` for new keys.
+/// The folder to take the keys from, compared with the backup; `None` for new keys.
 fn keys_from(order: &RestoreOptions, place: &Path, header: &BackupHeader) -> anyhow::Result<Option<PathBuf>> {
     let folder = match &order.keys {
         RestoreKeySource::New => return Ok(None),
@@ -208,9 +204,9 @@ fn keys_from(order: &RestoreOptions, place: &Path, header: &BackupHeader) -> any
     }
     bail!(
         "the private keys of this backup are not in {}: {}. They are not part of a backup: name a folder with the \
-         `pki` and `secrets` of the old data folder by --keys, or say --new-keys (then kubeconfigs, and hosts that \
-         have not reported yet, trust this appliance no longer, old receipts cannot be verified with its key, and \
-         Secrets are lost that were sealed by a key among them)",
+         `pki` and `secrets` of the old data folder by --keys, or give --new-keys (then kubeconfigs, and hosts that \
+         have not reported yet, no longer trust this appliance, old receipts cannot be verified with its key, and \
+         Secrets are lost that one of them sealed)",
         folder.display(),
         differences.join(", ")
     )
@@ -230,7 +226,7 @@ fn fill(
         .create_new(true)
         .mode(0o600)
         .open(&database)
-        .with_context(|| format!("making {}", database.display()))?;
+        .with_context(|| format!("could not make {}", database.display()))?;
     let header = reader.copy(&mut out, |_| at("copying")).with_context(|| format!("{}", order.backup.display()))?;
     drop(out);
     at("copied");
@@ -239,7 +235,7 @@ fn fill(
         now_ms: order.now.as_millisecond(),
         made_ms: header.made_at.as_millisecond(),
         replaced: found.has(DATABASE).and_then(|old| revision_of(&old)),
-        // One that lay elsewhere is not lost with the others.
+        // A key that was kept elsewhere is not lost with the others.
         forgets_sealed: order.keys == RestoreKeySource::New && header.keys.contains_key(sealing::DEFAULT_FILE),
     };
     let restored = firesteel_store::restore(&database, &how)?;
@@ -264,7 +260,7 @@ fn fill(
     Ok((header, restored))
 }
 
-/// Never zero, which is no timeline.
+/// Never zero, which is not a timeline.
 fn draw() -> anyhow::Result<u32> {
     let mut bits = [0; 4];
     SystemRandom::new().fill(&mut bits).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?;
@@ -274,7 +270,7 @@ fn draw() -> anyhow::Result<u32> {
 fn take_keys(from: &Path, to: &Path) -> anyhow::Result<()> {
     for folder in keys::FOLDERS {
         let target = to.join(folder);
-        folder::make(&target).with_context(|| format!("making {}", target.display()))?;
+        folder::make(&target).with_context(|| format!("could not make {}", target.display()))?;
         for name in keys::files(&from.join(folder))? {
             folder::copy(&from.join(folder).join(&name), &target.join(&name))?;
         }

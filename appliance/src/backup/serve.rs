@@ -1,12 +1,10 @@
-//! `GET /firesteel.dev/backup`: makes a snapshot on the local disk, then sends it at the client's
-//! pace. The snapshot has no name any more while it is sent, so nothing stays behind whatever ends.
+//! `GET /firesteel.dev/backup`: makes a snapshot on the local disk, then sends it at the client's pace. The snapshot
+//! has no name while it is sent, so nothing is left behind however the request ends.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -21,22 +19,20 @@ use ring::digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{format, format::BackupHeader, keys};
-use crate::{
-    http::body::{ResponseBody, json, refuse},
-    serve::sealing::KeyFile,
-};
+use crate::http::body::{ResponseBody, json, refuse};
+use crate::serve::sealing::KeyFile;
 
 /// Where the API serves backups.
 pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
 const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
-/// Left free on the disk of the data folder: the store must be able to write on.
+/// How much stays free on the disk of the data folder: the store must be able to go on.
 const FREE_BYTES_MIN: u64 = 64 << 20;
-/// In which a client that came while another one fetches tries again.
+/// When a client tries again that came while another one was fetching.
 const RETRY_SECONDS: u32 = 30;
-/// The snapshot while it is made; a name that a killed process left is taken over.
+/// The name of the snapshot while it is made; a file that a killed process left is overwritten.
 const SNAPSHOT: &str = "backup.tmp";
 
-/// Makes backups of one store, one at a time: each needs the disk once more.
+/// Makes backups of one store, one at a time: each needs as much of the disk as the database.
 #[derive(Clone, Debug)]
 pub struct Backups {
     store: Store,
@@ -57,7 +53,7 @@ impl Backups {
         Self { store, key_file, data, place: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The answer to a request that may be made.
+    /// Answers a request that is authorised.
     pub async fn answer(&self) -> Response<ResponseBody> {
         let Ok(permit) = Arc::clone(&self.place).try_acquire_owned() else {
             let mut status = Status::too_many_requests(RETRY_SECONDS);
@@ -65,16 +61,16 @@ impl Backups {
             return refuse(&status);
         };
         let maker = self.clone();
-        // The place goes with the work, which goes on when the client does not wait for it any more.
+        // The permit goes with the work, which goes on even if the client waits no more.
         let make = move || maker.make(Timestamp::now()).map(|made| (made, permit));
         let (made, permit) = match tokio::task::spawn_blocking(make).await {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => {
-                tracing::error!(error = format!("{error:#}"), "making a backup");
+                tracing::error!(error = format!("{error:#}"), "could not make a backup; the client gets the reason");
                 return unavailable(format!("{error:#}"));
             }
             Err(error) => {
-                tracing::error!(%error, "making a backup");
+                tracing::error!(%error, "could not make a backup, since the appliance is shutting down");
                 return unavailable("the appliance is shutting down");
             }
         };
@@ -87,7 +83,7 @@ impl Backups {
         response
     }
 
-    /// Who this store is, as JSON.
+    /// The store's lineage, as JSON.
     #[must_use]
     pub fn lineage(&self) -> Response<ResponseBody> {
         let lineage = self.store.lineage();
@@ -111,7 +107,7 @@ impl Backups {
         json(StatusCode::OK, &body)
     }
 
-    /// What is known to be damaged.
+    /// The damage that is known.
     fn damage(&self) -> serde_json::Value {
         let DamageReport { objects, has_more, kinds, structure } = self.store.damage();
         let object = |damage: &Damage| {
@@ -128,23 +124,23 @@ impl Backups {
         })
     }
 
-    /// Blocks for as long as the disk needs.
+    /// Makes the snapshot; blocks for as long as the disk needs.
     fn make(&self, now: Timestamp) -> anyhow::Result<PreparedBackup> {
-        // The digests are of the keys that the copy needs.
+        // The digests must be those of the keys that the copy needs.
         let _unchanging = self.key_file.unchanging();
         let path = self.data.join(SNAPSHOT);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("removing {}", path.display()));
+                return Err(error).with_context(|| format!("could not remove {}", path.display()));
             }
             Ok(()) | Err(_) => {}
         }
         self.check_room()?;
         let made = self.store.snapshot(&path).map_err(anyhow::Error::from).and_then(|snapshot| {
-            let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+            let file = File::open(&path).with_context(|| format!("could not open {}", path.display()))?;
             Ok((snapshot, file))
         });
-        // Nobody else needs the name, whether it came to be whole or not.
+        // No one else needs the name, whether the snapshot is whole or not.
         drop(std::fs::remove_file(&path));
         let (snapshot, file) = made?;
         let header = BackupHeader {
@@ -164,7 +160,7 @@ impl Backups {
 
     fn check_room(&self) -> anyhow::Result<()> {
         let needed = self.store.snapshot_bytes_max()?.saturating_add(FREE_BYTES_MIN);
-        let disk = nix::sys::statvfs::statvfs(&self.data).context("asking for the free space of the data folder")?;
+        let disk = nix::sys::statvfs::statvfs(&self.data).context("could not read the free space on the disk")?;
         let free = disk.blocks_available().saturating_mul(disk.fragment_size());
         anyhow::ensure!(
             free >= needed,
@@ -174,7 +170,7 @@ impl Backups {
     }
 }
 
-/// As it is shown to people and written on disks.
+/// The form in which the number of a store is shown to people and written on disks.
 fn store_text(store: u32) -> String {
     format!("{store:06x}")
 }
@@ -183,7 +179,7 @@ fn timeline_text(timeline: u32) -> String {
     format!("{timeline:08x}")
 }
 
-/// Logged once at the start: whoever reads a log of old days must know what was lost when.
+/// Logs the lineage once at the start: a reader of old logs must know which changes were lost, and when.
 pub fn log_lineage(lineage: &Lineage) {
     let store = store_text(lineage.store);
     for (number, epoch) in (2..).zip(lineage.epochs.iter().skip(1)) {
@@ -195,7 +191,7 @@ pub fn log_lineage(lineage: &Lineage) {
     }
 }
 
-/// One piece of the answer after the other; `permit` goes with the last one or the client.
+/// Sends one piece of the answer after the other; `permit` is held until the last one, or until the client goes away.
 fn send(made: PreparedBackup, permit: OwnedSemaphorePermit) -> ResponseBody {
     enum BackupPhase {
         Begin(PreparedBackup),
@@ -223,14 +219,14 @@ fn send(made: PreparedBackup, permit: OwnedSemaphorePermit) -> ResponseBody {
     StreamBody::new(parts).boxed_unsync()
 }
 
-/// Until somebody has made room, or it serves again: no time is named.
+/// A refusal that names no time: it ends when someone makes room, or the store serves again.
 fn unavailable(why: impl Into<String>) -> Response<ResponseBody> {
     refuse(&Status::with_reason(503, "ServiceUnavailable", why))
 }
 
 type Rest = (File, u64, digest::Context);
 
-/// The next piece of the database, or what comes behind it.
+/// The next piece of the database, or what comes after it.
 fn piece((mut file, left, mut hasher): Rest) -> io::Result<(Vec<u8>, Option<Rest>)> {
     if left == 0 {
         return Ok((format::end(&hasher.finish()), None));

@@ -1,4 +1,4 @@
-//! `firesteel accept-clock`: a person's word that the appliance's clock is right.
+//! `firesteel accept-clock`: a person confirms that the appliance's clock is right.
 
 use serde_json::json;
 
@@ -10,8 +10,7 @@ pub(crate) async fn run(client: &ApiClient) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/accept-clock", &json!({})).await?;
     let time = |key: &str| done[key].as_str().unwrap_or("?").to_owned();
     super::print_text(&format!(
-        "the appliance's clock, which shows {}, counts as right from now on, and the time {} in its store does not; \
-         hosts go on\n",
+        "the appliance's clock, {}, counts as right from now on, not the time {} in its store; hosts go on\n",
         time("now"),
         time("newest")
     ));

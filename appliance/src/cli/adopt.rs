@@ -1,4 +1,4 @@
-//! `firesteel adopt MAC|UUID --name NAME`: a discovered machine becomes a BareMetalHost.
+//! `firesteel adopt MAC|UUID --name NAME`: makes a BareMetalHost from a discovered machine.
 
 use anyhow::bail;
 use firesteel_resources::DiscoveredHost;
@@ -26,7 +26,7 @@ pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str) -> anyhow
     Ok(())
 }
 
-/// The one machine of this name. Cloned mainboards share a UUID, so it may fit several.
+/// Finds the one machine with this MAC or UUID. Cloned mainboards share a UUID, so it may fit several.
 fn choose<'a>(all: &'a [DiscoveredHost], machine: &str) -> anyhow::Result<&'a DiscoveredHost> {
     let found: Vec<&DiscoveredHost> = all.iter().filter(|candidate| is(candidate, machine)).collect();
     let macs = |machines: &[&DiscoveredHost]| -> String {

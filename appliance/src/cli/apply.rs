@@ -1,4 +1,4 @@
-//! `firesteel apply -f FILE`: create what is not there, merge-patch what is.
+//! `firesteel apply -f FILE`: creates objects that do not exist, and merge-patches those that do.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use crate::text_file;
 /// When the file cannot be read or the appliance refuses an object.
 pub(crate) async fn run(client: &ApiClient, filename: &str) -> anyhow::Result<()> {
     let text = if filename == "-" {
-        text_file::read_from(std::io::stdin(), MANIFEST_BYTES_MAX).context("reading standard input")?
+        text_file::read_from(std::io::stdin(), MANIFEST_BYTES_MAX).context("could not read standard input")?
     } else {
         text_file::read(Path::new(filename), MANIFEST_BYTES_MAX)?
     };
-    let objects: Vec<Value> = yaml::read_all(&text).with_context(|| format!("reading YAML from {filename}"))?;
+    let objects: Vec<Value> = yaml::read_all(&text).with_context(|| format!("could not read YAML from {filename}"))?;
     let mut applied = 0;
     for object in objects.iter().filter(|object| !object.is_null()) {
-        one(client, object).await.with_context(|| format!("applying {}", title(object)))?;
+        one(client, object).await.with_context(|| format!("could not apply {}", title(object)))?;
         applied += 1;
     }
     if applied == 0 {
@@ -49,7 +49,7 @@ async fn one(client: &ApiClient, object: &Value) -> anyhow::Result<()> {
     let verb = match before {
         None => match client.create(&collection, object).await {
             Ok(_) => "created",
-            // Somebody else was faster: then it is a change.
+            // Another client created it first: apply the object as a change.
             Err(error) if code_of(&error) == Some(409) => {
                 client.merge_patch(&path, object).await?;
                 "configured"

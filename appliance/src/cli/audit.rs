@@ -1,4 +1,4 @@
-//! `firesteel audit`: the appliance's audit log, as it is.
+//! `firesteel audit`: prints the appliance's audit log unchanged.
 
 use std::pin::pin;
 
@@ -8,13 +8,13 @@ use futures_util::StreamExt as _;
 use super::{ApiClient, output::print_bytes};
 
 /// # Errors
-/// When the appliance does not answer, refuses, or ends what is followed.
+/// When the appliance does not answer, refuses, or ends the stream.
 pub(crate) async fn run(client: &ApiClient, follow: bool, tail: Option<usize>) -> anyhow::Result<()> {
     let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
     let (_, chunks) = client.download(&format!("/firesteel.dev/audit?follow={follow}{tail}")).await?;
     let mut chunks = pin!(chunks);
     while let Some(chunk) = chunks.next().await {
-        print_bytes(&chunk.context("reading the audit log")?);
+        print_bytes(&chunk.context("could not read the audit log")?);
     }
     Ok(())
 }

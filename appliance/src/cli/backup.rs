@@ -1,25 +1,21 @@
 //! `firesteel backup` and `firesteel restore`.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufReader, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-    pin::pin,
-};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{ApiClient, print_text, table::bytes};
-use crate::backup::{
-    self, RestoreOptions,
-    format::{BackupHeader, BackupReader, PIECE_BYTES},
-    serve::BACKUP_PATH,
-};
+use crate::backup::format::{BackupHeader, BackupReader, PIECE_BYTES};
+use crate::backup::serve::BACKUP_PATH;
+use crate::backup::{self, RestoreOptions};
 
-/// No appliance has so much in its database: what sends more is none.
+/// The limit of a backup: no appliance has as much in its database.
 const BACKUP_BYTES_MAX: u64 = 64 << 30;
 
 /// # Errors
@@ -30,14 +26,14 @@ pub(crate) async fn fetch(client: &ApiClient, file: &Path) -> anyhow::Result<()>
     let header = match fetched {
         Ok(header) => header,
         Err(error) => {
-            // What is left has a name that nobody takes for a backup.
+            // No one takes a file of this name for a backup, even if it cannot be removed.
             drop(fs::remove_file(&partial));
             return Err(error);
         }
     };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let placed = fs::rename(&partial, file).and_then(|()| File::open(folder)?.sync_all());
-    placed.with_context(|| format!("writing {}", file.display()))?;
+    placed.with_context(|| format!("could not write {}", file.display()))?;
     let keys: Vec<&str> = header.keys.keys().map(String::as_str).collect();
     print_text(&format!(
         "{}: revision {} of {:.0}, {}\n  not in it, keep them elsewhere: {}\n",
@@ -50,14 +46,14 @@ pub(crate) async fn fetch(client: &ApiClient, file: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A name in the same folder that says what it is.
+/// The name of the partial file: in the same folder, and it says what it is.
 fn partial(file: &Path) -> anyhow::Result<PathBuf> {
     let name = file.file_name().with_context(|| format!("{} is not the name of a file", file.display()))?;
     Ok(file.with_file_name(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id())))
 }
 
 async fn fetch_into(client: &ApiClient, partial: &Path) -> anyhow::Result<BackupHeader> {
-    let writing = || format!("writing {}", partial.display());
+    let writing = || format!("could not write {}", partial.display());
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
     bar.set_message("copying");
@@ -69,7 +65,7 @@ async fn fetch_into(client: &ApiClient, partial: &Path) -> anyhow::Result<Backup
     let mut chunks = pin!(chunks);
     let mut fetched_bytes = 0;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.context("fetching the backup")?;
+        let chunk = chunk.context("could not fetch the backup")?;
         fetched_bytes += chunk.len() as u64;
         anyhow::ensure!(
             fetched_bytes <= BACKUP_BYTES_MAX,
@@ -80,7 +76,7 @@ async fn fetch_into(client: &ApiClient, partial: &Path) -> anyhow::Result<Backup
     }
     out.sync_all().with_context(writing)?;
     bar.finish_and_clear();
-    // What is on disk counts, not what was received.
+    // The check reads what is on disk, not what was received.
     let reader = BackupReader::open(BufReader::with_capacity(PIECE_BYTES, File::open(partial).with_context(writing)?))?;
     Ok(reader.copy(&mut io::sink(), |_| {})?)
 }

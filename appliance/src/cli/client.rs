@@ -14,21 +14,22 @@ use serde_json::Value;
 use super::ConnectionOptions;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
-/// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
+/// The longest line of a watch: one object, which the server limits to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
-/// Longest answer that is read whole: the list of all objects of a kind. A fleet of 5,000 hosts has 150 MB.
+/// The longest answer that is read whole: the list of all objects of a kind. A fleet of 5,000 hosts has 150 MB.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
-/// Longest refusal; the server's own have some kilobytes.
+/// The longest refusal; the server's own have a few kilobytes.
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
-/// From a request to the head of its answer.
+/// The time from a request to the head of its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(5);
-/// The same of what is answered when the whole database has been copied or written again: on a slow disk for long.
+/// The time to the head of an answer for which the whole database is copied or written again: on a slow disk it is
+/// long.
 const WORK_TIMEOUT: Duration = Duration::from_hours(6);
 const WORK_PATHS: [&str; 2] = ["/firesteel.dev/backup", "/firesteel.dev/rekey"];
-/// How long the appliance may take to answer a call's TCP and TLS; as kubectl has it for TCP.
+/// How long the appliance may take to answer TCP and TLS; kubectl has this limit for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What Kubernetes says of an object that is there and cannot be read.
+/// Kubernetes' reason for an object that exists and cannot be read.
 const UNREADABLE: &str = "StorageReadError";
 
 /// The part of a kubeconfig that the appliance writes.
@@ -91,7 +92,7 @@ struct KubeconfigContext {
 }
 
 impl Kubeconfig {
-    /// What the current context names, or what there is first.
+    /// Returns the current context's parts, or the first ones if no context is named.
     fn chosen(self) -> anyhow::Result<(Cluster, KubeconfigUser, String)> {
         let current = self.contexts.into_iter().find(|context| context.name == self.current_context);
         let context = current.map(|context| context.context).unwrap_or_default();
@@ -108,9 +109,9 @@ impl Kubeconfig {
 pub struct ApiClient {
     http: reqwest::Client,
     server: String,
-    /// The CA, as the kubeconfig has it.
+    /// The CA, in the form of the kubeconfig.
     authority: String,
-    /// Empty with a certificate.
+    /// The bearer token; empty if a certificate is used.
     token: String,
     pub namespace: String,
 }
@@ -120,17 +121,17 @@ pub struct ApiClient {
 #[error("{message}")]
 pub(crate) struct ApiError {
     pub code: u16,
-    /// In one word; empty where the answer has none.
+    /// The reason in one word; empty if the answer has none.
     pub reason: String,
     pub message: String,
 }
 
-/// Whether the appliance has what was asked for, and cannot read it.
+/// Tells whether the object exists and cannot be read.
 pub(super) fn is_unreadable(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == UNREADABLE)
 }
 
-/// What is shown beside something else: where it is damaged it is left out, and a warning names it.
+/// Returns the default if the object is damaged, and warns of it: for things that are shown beside something else.
 pub(super) fn warn_and_default<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> {
     match found {
         Err(error) if is_unreadable(&error) => {
@@ -156,7 +157,8 @@ impl ApiClient {
             }
         };
         let text = text_file::read(&path, TEXT_FILE_BYTES_MAX)?;
-        let config: Kubeconfig = yaml::read(text.as_bytes()).with_context(|| format!("reading {}", path.display()))?;
+        let config: Kubeconfig =
+            yaml::read(text.as_bytes()).with_context(|| format!("could not read {}", path.display()))?;
         let (cluster, user, namespace) = config.chosen()?;
         let ca = STANDARD
             .decode(cluster.certificate_authority_data.as_bytes())
@@ -168,7 +170,7 @@ impl ApiClient {
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
-            .context("preparing HTTPS")?;
+            .context("could not prepare HTTPS")?;
         let namespace = connection.namespace.clone().or(Some(namespace).filter(|namespace| !namespace.is_empty()));
         Ok(Self {
             http,
@@ -179,12 +181,12 @@ impl ApiClient {
         })
     }
 
-    /// Where the appliance is, as `https://ADDRESS:PORT`.
+    /// The URL of the appliance, as `https://ADDRESS:PORT`.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// Its CA, in base64.
+    /// The CA of the appliance, in base64.
     pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
@@ -214,7 +216,7 @@ impl ApiClient {
         let sent = sent.map_err(|_| {
             anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, within.as_secs())
         })?;
-        let response = sent.with_context(|| format!("asking the appliance at {}", self.server))?;
+        let response = sent.with_context(|| format!("could not ask the appliance at {}", self.server))?;
         for warning in response.headers().get_all("warning") {
             if let Ok(text) = warning.to_str() {
                 let text = text.strip_prefix("299 - ").unwrap_or(text);
@@ -225,7 +227,7 @@ impl ApiClient {
             return Ok(response);
         }
         let code = response.status();
-        // Without it the status alone is told.
+        // Without the body, the status alone is reported.
         let body = bounded(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let status = serde_json::from_slice::<Value>(&body).unwrap_or_default();
         let text = |field: &str| status.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -240,8 +242,7 @@ impl ApiClient {
         json(response).await
     }
 
-    /// Like [`ApiClient::get`], as the table that the appliance makes of it: `columnDefinitions` and `rows` with their
-    /// `cells`.
+    /// Fetches a list as the table that the appliance makes of it: `columnDefinitions`, and `rows` with their `cells`.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -251,7 +252,7 @@ impl ApiClient {
         json(self.answered(request, HEAD_TIMEOUT).await?).await
     }
 
-    /// Like [`ApiClient::get`], with `None` for what does not exist.
+    /// Fetches an object; `None` if it does not exist.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -270,7 +271,7 @@ impl ApiClient {
         json(response).await
     }
 
-    /// JSON merge patch (RFC 7386).
+    /// Sends a JSON merge patch (RFC 7386).
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -287,7 +288,7 @@ impl ApiClient {
         json(response).await
     }
 
-    /// An answer that is taken as it comes: its length, where it is known, and its bytes.
+    /// Starts a download: returns the length, if it is known, and the bytes as they come.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -299,7 +300,7 @@ impl ApiClient {
         Ok((response.content_length(), response.bytes_stream()))
     }
 
-    /// Events of a watch, each as `{type, object}`; ends when the appliance closes it.
+    /// Streams the events of a watch, each as `{type, object}`; ends when the appliance closes it.
     ///
     /// # Errors
     /// When the appliance does not answer, or refuses.
@@ -316,13 +317,13 @@ fn head_within(path: &str) -> Duration {
 
 async fn json(response: reqwest::Response) -> anyhow::Result<Value> {
     let body = bounded(response, ANSWER_BYTES_MAX).await?;
-    serde_json::from_slice(&body).context("reading the appliance's answer")
+    serde_json::from_slice(&body).context("could not read the appliance's answer")
 }
 
-/// A whole body, as long as it is not longer than any that the appliance sends.
+/// Reads a whole body, up to a limit that no answer of the appliance reaches.
 async fn bounded(mut response: reqwest::Response, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.context("reading the appliance's answer")? {
+    while let Some(chunk) = response.chunk().await.context("could not read the appliance's answer")? {
         if body.len() + chunk.len() > bytes_max {
             bail!(
                 "the server's answer has more than {} MiB, which no answer of an appliance has: check the address in \
@@ -345,13 +346,13 @@ fn tls(ca_pem: &[u8], user: &KubeconfigUser) -> anyhow::Result<rustls::ClientCon
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
         roots
-            .add(certificate.context("reading the CA in the kubeconfig")?)
-            .context("using the CA in the kubeconfig")?;
+            .add(certificate.context("could not read the CA in the kubeconfig")?)
+            .context("could not use the CA in the kubeconfig")?;
     }
     let builder =
         rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .context("choosing TLS versions")?
+            .context("could not choose TLS versions")?
             .with_root_certificates(roots);
     if user.client_certificate_data.is_empty() {
         return Ok(builder.with_no_client_auth());
@@ -362,10 +363,10 @@ fn tls(ca_pem: &[u8], user: &KubeconfigUser) -> anyhow::Result<rustls::ClientCon
     let chain = pem(&user.client_certificate_data, "client-certificate-data")?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
     let key = PrivateKeyDer::from_pem_slice(&pem(&user.client_key_data, "client-key-data")?)
-        .context("reading the key in the kubeconfig")?;
+        .context("could not read the key in the kubeconfig")?;
     builder
-        .with_client_auth_cert(chain.context("reading the certificate in the kubeconfig")?, key)
-        .context("using the certificate in the kubeconfig")
+        .with_client_auth_cert(chain.context("could not read the certificate in the kubeconfig")?, key)
+        .context("could not use the certificate in the kubeconfig")
 }
 
 fn lines(
@@ -376,12 +377,12 @@ fn lines(
             if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
                 let rest = buffer.split_off(end + 1);
                 let line = std::mem::replace(&mut buffer, rest);
-                let value = serde_json::from_slice(&line).context("reading a watch event")?;
+                let value = serde_json::from_slice(&line).context("could not read a watch event")?;
                 return Ok(Some((value, (chunks, buffer))));
             }
             match chunks.next().await {
                 None => return Ok(None),
-                Some(chunk) => buffer.extend_from_slice(&chunk.context("reading the watch")?),
+                Some(chunk) => buffer.extend_from_slice(&chunk.context("could not read the watch")?),
             }
             if buffer.len() > LINE_BYTES_MAX {
                 bail!("the appliance sent a watch event of more than {LINE_BYTES_MAX} bytes");
@@ -393,10 +394,8 @@ fn lines(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
-    };
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -409,7 +408,7 @@ mod tests {
         assert_eq!(head_within("/api/v1/namespaces"), HEAD_TIMEOUT);
     }
 
-    /// A server that sends more than was asked for filled the memory of whoever asked.
+    /// A server that sent more than was asked for filled the client's memory.
     #[tokio::test]
     async fn an_answer_without_end_is_cut_off() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

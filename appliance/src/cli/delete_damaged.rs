@@ -1,10 +1,10 @@
-//! `firesteel delete-damaged`: removes an object that the appliance has and cannot read.
+//! `firesteel delete-damaged`: deletes an object that exists and cannot be read.
 
 use anyhow::bail;
 
 use super::{ApiClient, client::is_unreadable, kinds, print_text};
 
-/// Kubernetes' option of a deletion that looks at nothing.
+/// The option of Kubernetes that deletes without reading the object.
 const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
 
 /// # Errors
@@ -13,14 +13,14 @@ pub(crate) async fn run(client: &ApiClient, kind: &str, name: &str) -> anyhow::R
     let kind = kinds::by_name(kind)?;
     let path = format!("{}/{name}", kinds::collection(kind, &client.namespace));
     match client.get(&path).await {
-        // A person who means another object is not to lose this one.
+        // A wrong name must not delete a good object.
         Ok(_) => bail!("{}/{name} can be read: nothing was deleted", kind.plural),
         Err(error) if is_unreadable(&error) => {}
         Err(error) => return Err(error),
     }
     client.delete(&format!("{path}?{OPTION}")).await?;
     print_text(&format!(
-        "{}/{name} is deleted unread: what its finalizers and dependents would have waited for was not looked at\n",
+        "{}/{name} is deleted without being read: its finalizers and dependents were ignored\n",
         kind.plural
     ));
     Ok(())

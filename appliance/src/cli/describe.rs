@@ -1,4 +1,4 @@
-//! `firesteel describe host NAME`: everything that a person needs who asks "why?"; and the same of a group of hosts.
+//! `firesteel describe host NAME`: shows everything that explains the state of a host, or of a group of hosts.
 
 mod claimants;
 mod disk_plan;
@@ -9,19 +9,14 @@ mod machine;
 use anyhow::bail;
 use firesteel_facts::shown_url;
 use firesteel_plan::{HostMemory, disk::CleaningMethod, host::CleanedNote, journal::memory};
-use firesteel_resources::{
-    BareMetalHost, HostGroup, HostJournal,
-    host_journal::{ReceiptRecord, TimelineEvent},
-};
+use firesteel_resources::host_journal::{ReceiptRecord, TimelineEvent};
+use firesteel_resources::{BareMetalHost, HostGroup, HostJournal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    ApiClient, OutputFormat,
-    client::warn_and_default,
-    get, kinds, print_text, receipt,
-    table::{self, bytes, clean, cut, duration, first_lines, wrap},
-};
+use super::client::warn_and_default;
+use super::table::{self, bytes, clean, cut, duration, first_lines, wrap};
+use super::{ApiClient, OutputFormat, get, kinds, print_text, receipt};
 
 /// # Errors
 /// When there is no such object, or the appliance does not answer.
@@ -98,7 +93,7 @@ impl TextPage {
         self.text.push('\n');
     }
 
-    /// `text` behind `start`, its further lines below its beginning or below `indent`.
+    /// Writes `text` behind `start`, and its further lines below its beginning or below `indent`.
     fn item(&mut self, start: &str, text: &str, indent: usize) {
         let start = clean(start);
         let (mut before, further) = (start.clone(), " ".repeat(indent));
@@ -117,7 +112,7 @@ impl TextPage {
     }
 }
 
-/// The whole page for a person, as wide as the terminal.
+/// Renders the whole page for a person, as wide as the terminal.
 #[must_use]
 pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usize) -> String {
     let mut page = TextPage { text: String::new(), width };
@@ -205,7 +200,7 @@ fn timeline(page: &mut TextPage, journal: &HostJournal) {
     }
 }
 
-/// What it usually means when a host does not get further than the last of these events.
+/// The usual cause when a host does not get beyond the last of these events.
 fn usual_cause(timeline: &[TimelineEvent]) -> Option<&'static str> {
     let last = timeline.last()?;
     let has = |name: &str| timeline.iter().any(|event| event.attempt == last.attempt && event.event == name);
@@ -213,7 +208,7 @@ fn usual_cause(timeline: &[TimelineEvent]) -> Option<&'static str> {
     match last.event.as_str() {
         _ if has("running") => None,
         _ if is_booting && has("config_fetched") => usual_cause_of("config_fetched"),
-        // The new OS, or the host on its way to its own disk.
+        // The new OS, or the host that boots its own disk.
         _ if is_booting && has("provisioned") => usual_cause_of("provisioned"),
         event => usual_cause_of(event),
     }
@@ -225,7 +220,8 @@ fn usual_cause_of(event: &str) -> Option<&'static str> {
             "the host was offered an address and did not take it: another DHCP server may have been faster, or the answer does not reach it (VLAN, relay)"
         }
         "dhcp_ack" => {
-            "the host has an address and did not fetch its loader: TFTP (69/udp) may be filtered, or its firmware was told to boot something else"
+            "the host has an address and did not fetch its loader: TFTP (69/udp) may be filtered, or its firmware is \
+             set to boot something else"
         }
         "loader" => {
             "iPXE was loaded and did not ask for its script: the switch port may forward late (spanning tree: set it to edge), or HTTP is filtered"
@@ -259,7 +255,7 @@ fn receipts(page: &mut TextPage, journal: &HostJournal) {
     }
 }
 
-/// The boot of which the grades are known to be proven; the signed receipts say it of older ones.
+/// The boot whose erasure grades are proven; the signed receipts prove those of older boots.
 fn proven_in(memory: &HostMemory) -> Option<u64> {
     let is_open = memory.wipe.is_some();
     let is_proven =
@@ -267,7 +263,7 @@ fn proven_in(memory: &HostMemory) -> Option<u64> {
     memory.cleaned.as_ref().filter(is_proven).map(|cleaned| cleaned.attempt)
 }
 
-/// The heart of a receipt in one line; the grade of an erasure only where it is proven.
+/// Summarises a receipt in one line; names the grade of an erasure only if it is proven.
 fn evidence(receipt: &ReceiptRecord, is_proven: bool) -> String {
     let text = |name: &str| receipt.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |name: &str| receipt.evidence.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -358,7 +354,7 @@ mod tests {
                 "at": at, "attempt": attempt, "method": "full", "isErased": false, "text": "", "unverified": unverified,
             }})
         };
-        // Not judged yet, unverified, and of another boot than the proven one.
+        // Not verified yet, unverified, and of another boot than the proven one.
         for memory in [json!({}), note(3, &["there is no BMC"]), note(4, &[])] {
             journal.status.memory = memory;
             let page = shown(&journal);

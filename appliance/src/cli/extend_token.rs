@@ -1,4 +1,4 @@
-//! `firesteel extend-token`: a later deadline of the token with which an installed host fetches its config.
+//! `firesteel extend-token`: moves the deadline of the token with which an installed host fetches its config.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use super::{ApiClient, kinds, print_text};
 use firesteel_resources::bare_metal_host::annotations;
 
-/// The appliance answers within a second; a store under load takes longer.
+/// How long to wait: the appliance answers within a second, but a store under load takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const LOOKED_EVERY: Duration = Duration::from_millis(200);
 
 /// # Errors
-/// When there is no such host, the appliance does not answer, or the wish is refused.
+/// When there is no such host, the appliance does not answer, or it refuses the request.
 pub(crate) async fn run(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let at = |kind: &str| -> anyhow::Result<String> {
         Ok(format!("{}/{host}", kinds::collection(kinds::by_name(kind)?, &client.namespace)))
     };
-    // Another word for each wish, by which its answer is known.
+    // Each request has a word of its own, by which its answer is recognised.
     let wish = Timestamp::now().to_string();
     let asked = json!({"metadata": {"annotations": {annotations::EXTEND_TOKEN: wish}}});
     client.merge_patch(&at("hosts")?, &asked).await?;

@@ -1,23 +1,18 @@
-//! `firesteel get KIND [NAME]`.
+//! `firesteel get KIND [NAME]`: lists objects.
 
 use anyhow::Context as _;
 use firesteel_plan::host::DAMAGED;
-use firesteel_resources::{
-    BareMetalHost, ConditionStatus, DiscoveredHost, HostGroup, HostJournal,
-    condition::find_condition,
-    host_group::{CANARY_HALTED, DEGRADED, ImageReference},
-};
+use firesteel_resources::condition::find_condition;
+use firesteel_resources::host_group::{CANARY_HALTED, DEGRADED, ImageReference};
+use firesteel_resources::{BareMetalHost, ConditionStatus, DiscoveredHost, HostGroup, HostJournal};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{
-    ApiClient, OutputFormat,
-    client::warn_and_default,
-    kinds, print_text,
-    table::{self, clean},
-    unowned_machines::Strangers,
-};
+use super::client::warn_and_default;
+use super::table::{self, clean};
+use super::unowned_machines::Strangers;
+use super::{ApiClient, OutputFormat, kinds, print_text};
 
 /// # Errors
 /// When there is no such kind or object, or the appliance does not answer.
@@ -56,7 +51,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// What `kubectl get` shows of a table: its columns of priority 0.
+/// The columns that `kubectl get` shows of a table: those of priority 0.
 fn columns(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let shown: Vec<(usize, String)> = list(answer, "columnDefinitions")
@@ -75,21 +70,21 @@ fn columns(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
     (shown.into_iter().map(|(_, name)| name).collect(), rows)
 }
 
-/// All objects of a kind, typed.
+/// Fetches all objects of a kind, typed.
 pub(super) async fn list<T: DeserializeOwned>(client: &ApiClient, kind: &str) -> anyhow::Result<Vec<T>> {
     let found = kinds::by_name(kind)?;
     let value = client.get(&kinds::collection(found, &client.namespace)).await?;
     let items = value.get("items").cloned().unwrap_or(Value::Array(Vec::new()));
-    serde_json::from_value(items).with_context(|| format!("reading the list of {}", found.plural))
+    serde_json::from_value(items).with_context(|| format!("could not read the list of {}", found.plural))
 }
 
-/// Machines that nobody has adopted.
+/// Fetches the machines that are not adopted.
 pub(super) async fn discovered(client: &ApiClient) -> anyhow::Result<Vec<DiscoveredHost>> {
     list(client, "discoveredhosts").await
 }
 
 async fn hosts(client: &ApiClient, items: Vec<Value>, strangers: &Strangers) -> anyhow::Result<()> {
-    let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
+    let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("could not read the hosts")?;
     let journals: Vec<HostJournal> = warn_and_default(list(client, "hostjournals").await)?;
     let mut rows: Vec<Vec<String>> = hosts
         .iter()
@@ -111,7 +106,7 @@ async fn hosts(client: &ApiClient, items: Vec<Value>, strangers: &Strangers) -> 
 }
 
 fn groups(items: Vec<Value>) -> anyhow::Result<()> {
-    let groups: Vec<HostGroup> = serde_json::from_value(Value::Array(items)).context("reading the list of groups")?;
+    let groups: Vec<HostGroup> = serde_json::from_value(Value::Array(items)).context("could not read the groups")?;
     let rows: Vec<Vec<String>> = groups.iter().map(group_row).collect();
     let header = ["NAME", "STREAM", "CURRENT", "GOLDEN", "CANARY", "HOSTS", "RUNNING", "WRONG"];
     print_text(&table::render(&header, &rows, table::terminal_width()));

@@ -1,17 +1,13 @@
-//! What `plan` and `describe` show, as whole texts: of a host with a consumer, a system of ours and six data disks.
+//! Golden texts of `plan` and `describe`, for a host with a consumer, an installed system and six data disks.
 //!
-//! After a change that is meant, `UPDATE_GOLDEN=1 cargo test -p firesteel-appliance golden` writes the texts again.
+//! After an intended change, `UPDATE_GOLDEN=1 cargo test -p firesteel-appliance golden` writes the texts again.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use firesteel_plan::{
-    DiskIdentity, HostMemory,
-    host::{ChangedDisk, DiskPlan, HostState, InstalledSystem, preview::preview},
-    select_disk,
-};
-use firesteel_resources::{
-    BareMetalHost, HardwareRecord, HostJournal, Image, ObjectReference, RootDeviceHints,
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_plan::host::preview::preview;
+use firesteel_plan::host::{ChangedDisk, DiskPlan, HostState, InstalledSystem};
+use firesteel_plan::{DiskIdentity, HostMemory, select_disk};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
+use firesteel_resources::{BareMetalHost, HardwareRecord, HostJournal, Image, ObjectReference, RootDeviceHints};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -64,7 +60,7 @@ fn disks() -> Vec<DiskRecord> {
     ]
 }
 
-/// Host, what the planner remembers of it, and what the inspection found.
+/// Makes the host, the planner's memory of it, and its hardware record.
 fn host() -> (BareMetalHost, HostMemory, HardwareRecord) {
     let mut host = BareMetalHost::default();
     host.metadata.name = "rack1-07".into();
@@ -139,7 +135,7 @@ fn describe_shows_what_stands_on_each_disk_and_what_a_guard_says() {
     compare("describe", &super::describe::render(&host, &journal, at, WIDTH));
 }
 
-/// A virtio disk as virt-manager makes it, whose owner named its place.
+/// A virtio disk as virt-manager makes it; the host's owner chose it by its place.
 #[test]
 fn describe_shows_a_disk_plan_that_only_a_path_names() {
     let (mut host, mut memory, mut record) = host();
@@ -157,7 +153,7 @@ fn describe_shows_a_disk_plan_that_only_a_path_names() {
     compare("describe_path", &super::describe::render(&host, &journal, at, WIDTH));
 }
 
-/// As it is right after an installation: what the earlier inspection showed is not what is there.
+/// The host right after an installation: the last inspection is older than what is on the disk now.
 #[test]
 fn a_disk_that_was_installed_since_is_shown_as_that() {
     let (host, mut memory, mut record) = host();

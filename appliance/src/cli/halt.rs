@@ -1,4 +1,4 @@
-//! `firesteel halt` and `firesteel resume`: stops the whole fleet and sets it going again, by an object in the API.
+//! `firesteel halt` and `firesteel resume`: stop the whole fleet and let it go on, by an object in the API.
 
 use firesteel_resources::halt::USUAL_NAME;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 pub(crate) async fn halt(client: &ApiClient, reason: &str, name: Option<&str>) -> anyhow::Result<()> {
     let asked = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let me = client.create(WHO_AM_I, &asked).await?;
-    let by = me["status"]["userInfo"]["username"].as_str().unwrap_or("somebody");
+    let by = me["status"]["userInfo"]["username"].as_str().unwrap_or("unknown");
     let by: String = by.chars().take(64).collect();
     let name = name.unwrap_or(USUAL_NAME);
     let halt = json!({
@@ -44,7 +44,7 @@ pub(crate) async fn resume(client: &ApiClient, name: Option<&str>) -> anyhow::Re
     Ok(())
 }
 
-/// The appliance could not store it: what is stored has a revision.
+/// Tells whether the appliance holds the halt in memory because it could not store it: a stored one has a revision.
 fn is_held(halt: &Value) -> bool {
     halt["metadata"]["resourceVersion"] == "0"
 }

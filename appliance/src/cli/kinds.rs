@@ -1,9 +1,9 @@
-//! Where the API has each kind, for the words that people use.
+//! The kinds of the API by the words that people use.
 
 use anyhow::bail;
 use firesteel_resources::{kind::KindScope, kinds::KINDS};
 
-/// What the command line needs of a kind.
+/// A kind, as far as the command line needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CliKind {
     pub group: &'static str,
@@ -19,7 +19,7 @@ const fn core(kind: &'static str, plural: &'static str, singular: &'static str, 
     CliKind { group: "", version: "v1", kind, plural, singular, short_names: &[], namespaced }
 }
 
-/// Kubernetes' own kinds that the appliance serves.
+/// The kinds of Kubernetes that the appliance serves.
 const CORE: [CliKind; 5] = [
     core("Secret", "secrets", "secret", true),
     core("ConfigMap", "configmaps", "configmap", true),
@@ -41,7 +41,7 @@ fn all() -> impl Iterator<Item = CliKind> {
     ours.chain(CORE)
 }
 
-/// Finds a kind by plural, singular or short name; `hosts` is what this appliance is about.
+/// Finds a kind by plural, singular or short name; `hosts` are BareMetalHosts.
 ///
 /// # Errors
 /// When no kind has this name; the message lists those that exist.
@@ -64,7 +64,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
     }
 }
 
-/// The collection of a kind, in `namespace` where it has one.
+/// The path of a kind's collection, in `namespace` if the kind has one.
 #[must_use]
 pub(crate) fn collection(kind: CliKind, namespace: &str) -> String {
     let root = if kind.group.is_empty() {

@@ -1,20 +1,17 @@
-//! `firesteel kubeconfig`: lets somebody in, or out again. All of it over the API: a grant says what he may do,
-//! and his certificate is made through it. His key is made here and goes nowhere but into the file.
+//! `firesteel kubeconfig`: gives a user a role and a kubeconfig, or takes both away. It works through the API alone: a
+//! grant gives the role, and the certificate is issued through it. The user's key is made here and is written to that
+//! file only.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
-use firesteel_resources::{
-    access_grant::{AccessGrant, AccessGrantSpec, GrantSubject, USER},
-    roles::Role,
-};
+use firesteel_resources::access_grant::{AccessGrant, AccessGrantSpec, GrantSubject, USER};
+use firesteel_resources::roles::Role;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
@@ -27,22 +24,22 @@ const NAME_BYTES_MAX: usize = 253;
 
 #[derive(Debug, Args)]
 pub struct KubeconfigOptions {
-    /// Who is let in
+    /// Name of the user
     #[arg(long, value_name = "NAME", required_unless_present = "revoke")]
     user: Option<String>,
-    /// What he may do; an operator and a tenant need a --namespace
+    /// Role of the user; an operator and a tenant need a --namespace
     #[arg(long, value_parser = Role::WORDS, required_unless_present = "revoke")]
     role: Option<String>,
-    /// A group that he is in, may be repeated
+    /// Group that the user is in, may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "revoke")]
     group: Vec<String>,
-    /// How long the certificate is good
+    /// Days for which the certificate is valid
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=365))]
     days: u32,
-    /// Where to write it [default: NAME.kubeconfig]
+    /// File to write [default: NAME.kubeconfig]
     #[arg(long, short, value_name = "FILE", conflicts_with = "revoke")]
     output: Option<PathBuf>,
-    /// Take everything from a user, at once: all that he has open ends
+    /// Revoke all grants of a user at once; open connections and watches of the user end
     #[arg(long, value_name = "NAME", conflicts_with_all = ["user", "role"])]
     revoke: Option<String>,
 }
@@ -56,17 +53,18 @@ pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: Kub
     let user = wanted.user.context("--user is needed")?;
     let role = wanted.role.context("--role is needed")?;
     let place = match (Role::of(&role).and_then(Role::needs_namespace), namespace) {
-        (Some(true), None) => bail!("role {role} is had in a namespace: give --namespace NAME"),
-        (Some(false), Some(_)) => bail!("role {role} is had in no single namespace: leave --namespace out"),
+        (Some(true), None) => bail!("the role {role} holds in one namespace: give --namespace NAME"),
+        (Some(false), Some(_)) => bail!("the role {role} holds in all namespaces: leave --namespace out"),
         (_, namespace) => namespace.unwrap_or_default(),
     };
     let subject = GrantSubject { kind: USER.to_owned(), name: user.clone(), namespace: String::new() };
     let spec = AccessGrantSpec { subject, role: role.clone(), namespace: place.to_owned() };
     let grant = ensure(client, &spec).await?;
-    let key = KeyPair::generate().context("making a key")?;
+    let key = KeyPair::generate().context("could not make a key")?;
     let mut request = CertificateParams::default();
     request.distinguished_name.push(DnType::CommonName, user.as_str());
-    let request = request.serialize_request(&key).and_then(|request| request.pem()).context("making a request")?;
+    let request =
+        request.serialize_request(&key).and_then(|request| request.pem()).context("could not make a request")?;
     let asked = json!({
         "apiVersion": "firesteel.dev/v1alpha1", "kind": "CertificateRequest",
         "spec": { "request": request, "groups": wanted.group, "expirationSeconds": wanted.days * SECONDS_PER_DAY },
@@ -78,7 +76,7 @@ pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: Kub
     let expires = answer["status"]["expirationTimestamp"].as_str().unwrap_or_default();
     let shown = path.display().to_string();
     print_text(&format!(
-        "{} lets {} in as {role} until {}; `firesteel kubeconfig --revoke {}` ends it\n",
+        "{} gives {} the role {role} until {}; `firesteel kubeconfig --revoke {}` ends that\n",
         clean(&shown),
         clean(&user),
         clean(expires),
@@ -87,14 +85,14 @@ pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: Kub
     Ok(())
 }
 
-/// The name of a grant that says so, made where there is none.
+/// Returns the name of a grant with this spec, and makes one if there is none.
 async fn ensure(client: &ApiClient, spec: &AccessGrantSpec) -> anyhow::Result<String> {
     let name = object_name(spec);
     if let Some(found) = client.get_if_there(&format!("{GRANTS}/{name}")).await? {
-        let found: AccessGrant = serde_json::from_value(found).context("reading the grant")?;
+        let found: AccessGrant = serde_json::from_value(found).context("could not read the grant")?;
         anyhow::ensure!(
             found.spec == *spec && !found.metadata.is_deleting(),
-            "AccessGrant {name} is there and says something else: look at it, or delete it first"
+            "AccessGrant {name} exists and grants something else: look at it, or delete it first"
         );
         return Ok(name);
     }
@@ -120,11 +118,11 @@ async fn revoke(client: &ApiClient, user: &str) -> anyhow::Result<()> {
     for name in &names {
         client.delete(&format!("{GRANTS}/{name}")).await?;
     }
-    print_text(&format!("{} is nobody here any more ({} deleted)\n", clean(user), clean(&names.join(", "))));
+    print_text(&format!("{} has no access any more ({} deleted)\n", clean(user), clean(&names.join(", "))));
     Ok(())
 }
 
-/// As `USER-ROLE-NAMESPACE`, with nothing that a name may not have.
+/// Makes the name `USER-ROLE-NAMESPACE`, without characters that a name may not have.
 fn object_name(spec: &AccessGrantSpec) -> String {
     let mut parts = vec![spec.subject.name.as_str(), &spec.role];
     parts.extend(Some(spec.namespace.as_str()).filter(|namespace| !namespace.is_empty()));
@@ -134,7 +132,7 @@ fn object_name(spec: &AccessGrantSpec) -> String {
     name.replace("..", "--")
 }
 
-/// A user's name without what leads out of a folder.
+/// Makes a file name from a user's name, without what leads out of a folder.
 fn file_name(user: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_@".contains(letter) { letter } else { '-' };
     user.chars().map(plain).collect()
@@ -158,19 +156,19 @@ fn kubeconfig(client: &ApiClient, user: &str, namespace: &str, certificate: &str
     })
 }
 
-/// Whole or not at all, and for its owner alone from the first byte.
+/// Writes the file whole or not at all; only its owner may read it, from the first byte.
 fn write(path: &Path, config: &Value) -> anyhow::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let save = || -> std::io::Result<()> {
-        // A file of before would keep its mode.
+        // An earlier file would keep its mode.
         drop(fs::remove_file(&temporary));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(serde_json::to_string_pretty(config)?.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    save().with_context(|| format!("writing {}", path.display()))
+    save().with_context(|| format!("could not write {}", path.display()))
 }
 
 #[cfg(test)]

@@ -31,11 +31,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::{
-    backup::{RestoreKeySource, RestoreOptions},
-    privacy,
-    serve::{self, settings::RawSettings},
-};
+use crate::backup::{RestoreKeySource, RestoreOptions};
+use crate::privacy;
+use crate::serve::settings::RawSettings;
+use crate::serve::{self};
 
 pub use client::ApiClient;
 pub use describe::render as describe_page;
@@ -94,11 +93,11 @@ pub enum CliCommand {
         #[arg(long, short, value_enum, default_value_t)]
         output: OutputFormat,
     },
-    /// Everything about one object: state, reason, plan, timeline, receipts
+    /// Show everything about one object: state, reason, plan, timeline, receipts
     Describe {
         /// `host`
         kind: String,
-        /// Its name; of a machine that is no host its MAC
+        /// Name of the object; for a machine that is not a host, its MAC
         name: String,
         #[arg(long, short, value_enum, default_value_t)]
         output: OutputFormat,
@@ -113,25 +112,25 @@ pub enum CliCommand {
     },
     /// Forget a host's error and try again now
     Retry { host: String },
-    /// Take the machine that was refused for a host as this host: its board or firmware was changed
+    /// Accept the machine that was refused for a host: its board or firmware was changed
     AcceptIdentity { host: String },
-    /// Let a host go on whose erasure is unverified and held
+    /// Accept the unverified erasure that holds a host, and let the host go on
     AcceptErasure { host: String },
-    /// Say that the appliance's clock is right, although its store has newer times
+    /// Confirm that the appliance's clock is right, although its store has newer times
     ///
-    /// While the clock is more than an hour before the newest time in the store, no disk of any host is changed: the
-    /// clock may have gone back. Where it was ahead before, and is right now, this command says so.
+    /// While the clock is more than an hour behind the newest time in the store, no disk of any host is changed: the
+    /// clock may have been set back. Use this command if the clock was ahead before and is right now.
     AcceptClock,
-    /// Say which of several machines that claim to be a host is the host, or that none of them is known to be it
+    /// Choose which of several machines that claim to be a host is the host, or reject all of them
     ///
-    /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST` shows
-    /// each with its key, MAC and address. Without a word the attempt ends by itself after a day.
+    /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST`
+    /// shows each with its key, MAC and address. If you choose none, the attempt ends by itself after a day.
     ChooseAgent {
         host: String,
         /// Key of the agent that runs on the host: all digits, or the first ones
         #[arg(long, value_name = "KEY", required_unless_present = "none", conflicts_with = "none")]
         key: Option<String>,
-        /// End the attempt: all of them are sent away, and the host boots again
+        /// End the attempt: all of them are refused, and the host boots again
         #[arg(long)]
         none: bool,
     },
@@ -145,14 +144,15 @@ pub enum CliCommand {
     /// Let a frozen host go on: the named installation may be overwritten
     ///
     /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
-    /// another appliance, or could not be read. `firesteel describe host HOST` says which disk it is and its name here.
+    /// another appliance, or could not be read. `firesteel describe host HOST` shows which disk it is, and its name
+    /// here.
     Unfreeze {
         host: String,
-        /// Mark of the installation, or name of the disk that could not be read, as the host's reason tells it
+        /// Mark of the installation, or name of the disk that could not be read, as the host's reason shows it
         #[arg(long, value_name = "GUID")]
         disk: String,
     },
-    /// Clean a host and let it go
+    /// Clean a host and delete it
     Release {
         host: String,
         /// Forget the host without cleaning its disk; a tombstone stays
@@ -161,63 +161,63 @@ pub enum CliCommand {
     },
     /// Stop the whole fleet: no disk of any host is changed until `firesteel resume`
     ///
-    /// No step that destroys begins, and those under way hold at their next safe point. All else goes on: hosts
-    /// are inspected, switched on and off, and run. Each host that waits says who stopped the fleet, and why.
+    /// No destructive step begins, and those under way stop at their next safe point. All else goes on: hosts are
+    /// inspected, switched on and off, and run. Each host that waits shows who stopped the fleet, and why.
     Halt {
-        /// Why; every host that waits shows it
+        /// Why the fleet is stopped; every host that waits shows it
         #[arg(long, short, value_name = "TEXT")]
         reason: String,
-        /// Of this halt, where there is more than one [default: fleet]
+        /// Name of this halt, if there is more than one [default: fleet]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
     /// End a halt of the fleet
     Resume {
-        /// Which, where there is more than one [default: fleet]
+        /// Name of the halt, if there is more than one [default: fleet]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
-    /// What the next installation and the next cleaning would do to each disk of a host; nothing is done
+    /// Show what the next installation and the next cleaning would do to each disk of a host; nothing is done
     Plan {
         host: String,
         #[arg(long, short, value_enum, default_value_t)]
         output: OutputFormat,
     },
-    /// Keep all disks of a host from being cleaned or written; what is under way stops at a safe point
+    /// Protect all disks of a host from being cleaned or written; work under way stops at a safe point
     Lock {
         host: String,
-        /// Who or why, shown in the host's status
+        /// Who locks the host, and why; shown in its status
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
     /// Let the disks of a host be cleaned and written again
     Unlock { host: String },
-    /// Signed evidence of what was done to disks
+    /// List, export and verify signed evidence of what was done to disks
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),
-    /// Live view of all hosts
+    /// Show hosts and follow their progress
     Watch {
         /// Only these hosts
         hosts: Vec<String>,
-        /// End when every host shown reached this state, such as `provisioned`, or `new` before it has one
+        /// End when every host shown has reached this state, such as `provisioned`; a host without a state is `new`
         #[arg(long, value_name = "STATE", value_parser = watch::state)]
         until: Option<String>,
     },
-    /// Let somebody in with a role, by a kubeconfig of his own; or out again
+    /// Give a user a role and a kubeconfig, or revoke both
     Kubeconfig(kubeconfig::KubeconfigOptions),
     /// Fetch all objects of the appliance, as of one moment, into a file
     ///
-    /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
-    /// key that Secrets are sealed with, at another place. They stay the same until `firesteel rekey` or a rotation of
-    /// the CA: a backup that is made after it needs a copy that is. Images are not in it either: hosts name where they come from.
+    /// Private keys are not in it: copy the folders `pki` and `secrets` of the data folder, and the key that seals
+    /// Secrets, to another place. Copy them again after `firesteel rekey` or a rotation of the CA: later backups need
+    /// the new keys. Images are not in it either: hosts name where they come from.
     Backup {
-        /// Written whole or not at all, mode 0600
+        /// File to write, whole or not at all, with mode 0600
         file: PathBuf,
     },
-    /// Make a data folder of a backup, while no appliance serves from it
+    /// Make a data folder from a backup, while no appliance runs on it
     ///
-    /// The folder appears whole or not at all. Every client lists anew. What was written after the backup is lost,
-    /// but no disk that was installed after it is touched: such a host is frozen until its owner says otherwise.
+    /// The folder appears whole or not at all. Every client lists its objects again. Changes after the backup are lost,
+    /// but no disk that was installed after it is touched: such a host is frozen until `firesteel unfreeze`.
     Restore {
         file: PathBuf,
         /// Data folder of the appliance
@@ -226,61 +226,61 @@ pub enum CliCommand {
         /// Folder with the private keys, `pki` and `secrets` [default: those in DIR]
         #[arg(long, value_name = "FOLDER", conflicts_with = "new_keys")]
         keys: Option<PathBuf>,
-        /// Go on without the private keys: everybody who trusts the old ones must be told, and Secrets are left out
-        /// if their key was among them
+        /// Make new private keys: everyone who trusts the old ones must get the new ones, and Secrets are lost if
+        /// their key was among the old ones
         #[arg(long)]
         new_keys: bool,
         /// Replace what is in DIR; it is kept under another name
         #[arg(long)]
         force: bool,
     },
-    /// Delete an object whose stored value is damaged, unread
+    /// Delete an object whose stored value is damaged, without reading it
     ///
-    /// For what no backup brings back. Neither finalizers nor dependents are looked at: what the object stood for (a
-    /// host's disks, its power) is not seen to. Nothing is deleted that can be read. Takes the role `admin`.
+    /// Use this if no backup has the object. Finalizers and dependents are ignored: what the object stood for (a host's
+    /// disks, its power) is left as it is. An object that can be read is not deleted. This takes the role `admin`.
     DeleteDamaged {
         /// `hosts`, or another kind by its plural or short name
         kind: String,
         name: String,
     },
-    /// Who asked the API for what: writes, refusals, reading of secrets, and backups, as lines of JSON
+    /// Print the audit log: writes, refusals, reads of secrets, and backups, as lines of JSON
     Audit {
-        /// Go on with what comes
+        /// Go on and print new records
         #[arg(long, short)]
         follow: bool,
-        /// Only so many of the last lines
+        /// Print only this many of the last lines
         #[arg(long, value_name = "LINES")]
         tail: Option<usize>,
     },
-    /// Seal all secrets in the database by a new key, while the appliance serves
+    /// Seal all secrets in the database with a new key, while the appliance serves
     ///
-    /// Old states of secrets and free space of the database included: afterwards no byte of it opens with the
-    /// old key, which is removed from the key file (--secrets-key). Changes of objects wait meanwhile, some
-    /// seconds for a large database; hosts go on booting. Needs free disk space as large as the database. A
-    /// backup that was made before needs the key file of that time.
+    /// This includes old states of secrets and the free space of the database: afterwards the old key opens no byte of
+    /// it, and is removed from the key file (--secrets-key). Changes of objects wait meanwhile, some seconds for a
+    /// large database; hosts go on booting. It needs as much free disk space as the database has. An earlier backup
+    /// needs the key file of its time.
     Rekey,
-    /// Put off the deadline of the token with which an installed host fetches its config
+    /// Extend the deadline of the token with which an installed host fetches its config
     ///
-    /// For a host that was switched off between its installation and its first boot for longer than its token is
-    /// honoured (`serve --config-token-days`). Nothing is written to the host: the appliance honours the token on its
-    /// disk again, from now on for as long as a new one.
+    /// Use this for a host that was off for longer than its token is valid (`serve --config-token-days`), between its
+    /// installation and its first boot. Nothing is written to the host: the appliance accepts the token on its disk
+    /// again, from now on for as long as a new one.
     ExtendToken { host: String },
     /// Replace the CA of the appliance's certificates, while it serves
     ///
-    /// Begins an overlap in which the old CA and the new one are both good: stubs get both, and clients that know
-    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`). No
-    /// clock ends it: who holds the old CA alone is not known here.
+    /// This begins an overlap in which the old and the new CA are both valid: stubs get both, and clients that trust
+    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`), but
+    /// never ends by itself: the appliance does not know who trusts the old CA alone.
     RotateCa {
-        /// End the overlap: who trusts the old CA alone is refused from then on
+        /// End the overlap: clients that trust the old CA alone are cut off from then on
         ///
-        /// Not while hosts that were installed before the rotation began have not run yet, for their disks may trust
-        /// the old CA alone: they are named.
+        /// This is refused while hosts that were installed before the rotation began have not run yet, and names them:
+        /// their disks may trust the old CA alone.
         #[arg(long)]
         finish: bool,
-        /// End it for these hosts, too: they cannot fetch their config any more, and have to be installed anew
+        /// End it in spite of these hosts: they can no longer fetch their config, and must be installed again
         #[arg(long, requires = "finish")]
         force: bool,
-        /// Take the last step back: the end of an overlap, or the beginning of one
+        /// Undo the last step: the end of an overlap, or the beginning of one
         #[arg(long, conflicts_with = "finish")]
         undo: bool,
     },
@@ -291,7 +291,7 @@ pub enum CliCommand {
 /// Runs one command.
 ///
 /// # Errors
-/// What went wrong, in words for the person who typed the command.
+/// The error says what went wrong, for the person who typed the command.
 pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     let connection = cli.connection;
     let client = || ApiClient::open(&connection);
@@ -300,7 +300,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
             let print = raw.print_config;
             let settings = raw.check()?;
             if print {
-                print_text(&toml::to_string(&settings).context("printing the settings")?);
+                print_text(&toml::to_string(&settings).context("could not print the settings")?);
                 return Ok(());
             }
             serve::run(settings).await
@@ -334,7 +334,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
                 None if new_keys => RestoreKeySource::New,
                 None => RestoreKeySource::There,
             };
-            // It makes a data folder, with keys that it reads.
+            // The restore reads private keys and writes a data folder.
             privacy::keep_memory()?;
             privacy::keep_files();
             backup::restore(RestoreOptions { backup: file, data, keys, force, now: jiff::Timestamp::now() })
@@ -342,7 +342,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::DeleteDamaged { kind, name } => delete_damaged::run(&client()?, &kind, &name).await,
         CliCommand::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         CliCommand::ExtendToken { host } => extend_token::run(&client()?, &host).await,
-        CliCommand::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,
+        CliCommand::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, finish, force, undo).await,
         CliCommand::Rekey => rekey::run(&client()?).await,
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
@@ -353,7 +353,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     }
 }
 
-/// The exit code that an error has: 3 where all went well and something is unverified, else 1.
+/// The exit code of an error: 3 if all went well and something is unverified, else 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
     if error.is::<receipt::UnverifiedErasures>() { 3.into() } else { std::process::ExitCode::FAILURE }

@@ -1,25 +1,23 @@
-//! Where a command's words go: its result to standard output, warnings and errors beside it.
+//! Output of commands: results go to standard output, warnings and errors to standard error.
 //!
-//! Whoever reads the result may have enough of it (`firesteel get hosts | head -1`). Then the command ends at once and
-//! without a word, as others do; what it had to do is done before it tells of it. The signal that does this for others
-//! is not used: it would end a command in silence, too, when the appliance closes a connection.
+//! The reader of a result may stop early (`firesteel get hosts | head -1`). Then the command ends at once and prints
+//! nothing more, as other commands do; its work is done before it prints. SIGPIPE is not used for this: it would also
+//! end a command silently when the appliance closes a connection.
 
-use std::{
-    io::{self, Write as _},
-    process::exit,
-};
+use std::io::{self, Write as _};
+use std::process::exit;
 
 use super::table;
 
-/// What a shell says of a program that SIGPIPE ended.
+/// The exit code that a shell gives to a program that SIGPIPE ended.
 const PIPE_CLOSED: i32 = 128 + 13;
 
-/// A command's result, or a part of it.
+/// Prints the result of a command, or a part of it.
 pub(super) fn print_text(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// The same, whatever it is. It is out when this returns.
+/// Prints bytes of any kind. They are flushed when this returns.
 pub(super) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
@@ -31,17 +29,17 @@ pub(super) fn print_bytes(bytes: &[u8]) {
     }
 }
 
-/// Warnings of the appliance go beside the result, not into it.
+/// Prints a warning of the appliance to standard error, not into the result.
 pub(super) fn print_warning(text: &str) {
     print_line(&format!("Warning: {}", table::clean(text)));
 }
 
-/// An error with its causes, for the person who typed the command.
+/// Prints an error with its causes, for the person who typed the command.
 pub fn print_error(error: &anyhow::Error) {
     print_line(&format!("firesteel: {}", lines(&format!("{error:#}"))));
 }
 
-/// A text of several lines, each clean, and none that looks like the start of another message.
+/// Cleans a text line by line, and indents lines that would look like the start of another message.
 fn lines(text: &str) -> String {
     let shown = text.lines().enumerate().map(|(index, line)| {
         let indent = if index > 0 && !line.starts_with(' ') { "  " } else { "" };
@@ -50,12 +48,12 @@ fn lines(text: &str) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// Says a line on standard error. Who does not listen there misses it; the exit code stays.
+/// Prints a line to standard error. If that is closed, the line is lost; the exit code stays.
 fn print_line(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// How a command ends whose result cannot be written, and what it says of that.
+/// The exit code and the message of a command whose result cannot be written.
 fn closed_output(error: &io::Error) -> (i32, Option<String>) {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return (PIPE_CLOSED, None);

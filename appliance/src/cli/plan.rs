@@ -1,11 +1,9 @@
-//! `firesteel plan HOST`: the dry run. The appliance looks ahead by the planner's own choices; nothing is done.
+//! `firesteel plan HOST`: the dry run. The appliance makes the planner's own choices in advance; nothing is done.
 
 use firesteel_plan::host::preview::{ActionPreview, Preview};
 
-use super::{
-    ApiClient, OutputFormat, print_text,
-    table::{self, clean},
-};
+use super::table::{self, clean};
+use super::{ApiClient, OutputFormat, print_text};
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
@@ -27,11 +25,11 @@ pub(super) fn render(seen: &Preview, width: usize) -> String {
     for why in &seen.closed {
         page.line(&format!("No disk is changed now: {why}"));
     }
-    // The installation says something of every disk.
+    // The installation has a line for every disk.
     let disks = seen.outlooks.first().map(|outlook| outlook.disks.as_slice()).unwrap_or_default();
     if !disks.is_empty() {
         page.line("");
-        page.line("what stands on the disks");
+        page.line("contents of the disks");
     }
     for row in disks {
         page.line(&format!("  {}  {}", row.device, row.looks));
@@ -78,7 +76,7 @@ impl PreviewPage {
         self.text.push('\n');
     }
 
-    /// Indented, and what does not fit below it.
+    /// Writes `text` indented, and continues it on the lines below.
     fn item(&mut self, indent: usize, text: &str) {
         for (index, line) in table::wrap(&clean(text), self.width.saturating_sub(indent + 2).max(20)).iter().enumerate()
         {

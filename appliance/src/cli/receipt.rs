@@ -1,63 +1,57 @@
-//! `firesteel receipt list|export|key|verify`. Verifying needs no appliance: a file, and the public key that its
-//! owner gave away.
+//! `firesteel receipt list|export|key|verify`. To verify takes no appliance, but only a receipt file and the public key
+//! that the appliance's owner published.
 
-use std::{
-    fs::{self, File},
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use firesteel_control::receipts::{
-    document::{ReceiptAction, ReceiptDocument},
-    file::{FILE_BYTES_MAX, KEY_BYTES_MAX, fingerprint, read_public_pem, verify},
-    grading::UNVERIFIED,
-};
+use firesteel_control::receipts::document::{ReceiptAction, ReceiptDocument};
+use firesteel_control::receipts::file::{FILE_BYTES_MAX, KEY_BYTES_MAX, fingerprint, read_public_pem, verify};
+use firesteel_control::receipts::grading::UNVERIFIED;
 use firesteel_resources::{Receipt, receipt::HOST_LABEL};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
-    ApiClient, ConnectionOptions, OutputFormat, kinds, print_text,
-    table::{self, clean},
-};
+use super::table::{self, clean};
+use super::{ApiClient, ConnectionOptions, OutputFormat, kinds, print_text};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum ReceiptCommand {
-    /// List receipts, also of hosts that are gone
+    /// List receipts, including those of deleted hosts
     List {
-        /// Only of this host
+        /// Only the receipts of this host
         host: Option<String>,
         #[arg(long, short, value_enum, default_value_t)]
         output: OutputFormat,
     },
-    /// Write the signed receipts of a host into files, one each
+    /// Write the signed receipts of a host into files, one for each
     Export {
         host: String,
         /// Folder for the files
         #[arg(long, short, value_name = "DIR", default_value = ".")]
         output: PathBuf,
     },
-    /// Print the public key that receipts are checked with
+    /// Print the public key with which receipts are verified
     ///
-    /// Give it to auditors by a way that they trust: who can replace the key can replace the receipts.
+    /// Give it to auditors in a way that they trust: a person who can replace the key can replace the receipts.
     Key,
-    /// Check receipts against a public key, without the appliance
+    /// Verify receipts with a public key, without the appliance
     ///
-    /// Ends with code 0 if every file is a receipt that was signed by this key and no erasure in it is unverified, with 3
-    /// if all are signed and one is of an unverified erasure, and with 1 otherwise.
+    /// The exit code is 0 if every file is a receipt that this key signed and no erasure in it is unverified, 3 if all
+    /// are signed and one is of an unverified erasure, and 1 otherwise.
     Verify {
         /// File with the public key, as `firesteel receipt key` prints it
         #[arg(long, value_name = "KEY")]
         key: PathBuf,
-        /// Receipts
+        /// Receipt files
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
 }
 
 /// # Errors
-/// When the appliance does not answer, a file cannot be written, or a receipt is none.
+/// When the appliance does not answer, a file cannot be written, or a file is not a receipt.
 pub(crate) async fn run(connection: &ConnectionOptions, command: ReceiptCommand) -> anyhow::Result<()> {
     match command {
         ReceiptCommand::List { host, output } => list(&ApiClient::open(connection)?, host.as_deref(), output).await,
@@ -71,14 +65,14 @@ pub(crate) async fn run(connection: &ConnectionOptions, command: ReceiptCommand)
     }
 }
 
-/// The receipts of one host or of all in the namespace, the oldest first.
+/// Fetches the receipts of one host or of all in the namespace, the oldest first.
 pub(super) async fn of(client: &ApiClient, host: Option<&str>) -> anyhow::Result<Vec<Receipt>> {
     let mut path = kinds::collection(kinds::by_name("receipts")?, &client.namespace);
     if let Some(host) = host.filter(|host| host.len() <= 63) {
         path = format!("{path}?labelSelector={HOST_LABEL}%3D{host}");
     }
     let items = client.get(&path).await?.get("items").cloned().unwrap_or(Value::Array(Vec::new()));
-    let mut receipts: Vec<Receipt> = serde_json::from_value(items).context("reading the list of receipts")?;
+    let mut receipts: Vec<Receipt> = serde_json::from_value(items).context("could not read the list of receipts")?;
     receipts.retain(|receipt| host.is_none_or(|host| receipt.status.host == host));
     receipts.sort_by(|a, b| (a.status.received_at, &a.metadata.name).cmp(&(b.status.received_at, &b.metadata.name)));
     Ok(receipts)
@@ -96,7 +90,7 @@ async fn list(client: &ApiClient, host: Option<&str>, output: OutputFormat) -> a
     Ok(())
 }
 
-/// For people.
+/// Makes a table for people.
 pub(super) fn table(receipts: &[Receipt], width: usize) -> String {
     let rows: Vec<Vec<String>> = receipts
         .iter()
@@ -114,10 +108,10 @@ async fn export(client: &ApiClient, host: &str, folder: &Path) -> anyhow::Result
     if receipts.is_empty() {
         bail!("there are no receipts of host {host} in namespace {}", client.namespace);
     }
-    fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("could not make the folder {}", folder.display()))?;
     for receipt in &receipts {
         let path = folder.join(file_name(receipt)?);
-        fs::write(&path, &receipt.status.file).with_context(|| format!("writing {}", path.display()))?;
+        fs::write(&path, &receipt.status.file).with_context(|| format!("could not write {}", path.display()))?;
     }
     print_text(&format!(
         "{} receipts in {}; check them with `firesteel receipt verify --key KEY FILE…`\n",
@@ -127,7 +121,7 @@ async fn export(client: &ApiClient, host: &str, folder: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// The object's name, which is one of DNS: what an appliance says becomes no path.
+/// Checks that the object's name is a DNS name: an appliance must not choose a path here.
 fn file_name(receipt: &Receipt) -> anyhow::Result<String> {
     let name = &receipt.metadata.name;
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -138,7 +132,8 @@ fn file_name(receipt: &Receipt) -> anyhow::Result<String> {
 }
 
 fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
-    let public = read_public_pem(&read(key, KEY_BYTES_MAX)?).with_context(|| format!("reading {}", key.display()))?;
+    let public =
+        read_public_pem(&read(key, KEY_BYTES_MAX)?).with_context(|| format!("invalid key {}", key.display()))?;
     print_text(&format!("key {}\n", fingerprint(&public)));
     let (mut flawed, mut unverified) = (0, 0);
     for path in files {
@@ -168,16 +163,16 @@ pub(super) struct UnverifiedErasures {
     files: usize,
 }
 
-/// Bounded: one byte more than a file may have is read, so that a longer one is known.
+/// Reads one byte more than the limit, so that a longer file is noticed.
 fn read(path: &Path, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
-    let reading = || format!("reading {}", path.display());
+    let reading = || format!("could not read {}", path.display());
     let mut bytes = Vec::new();
     let limit = u64::try_from(bytes_max)? + 1;
     File::open(path).with_context(reading)?.take(limit).read_to_end(&mut bytes).with_context(reading)?;
     Ok(bytes)
 }
 
-/// Says whether an erasure is not proven. Earlier versions signed the agent's grade without a look at the power.
+/// Tells whether an erasure is not proven. Earlier versions signed the agent's grade without a check of the power.
 fn is_unverified(document: &ReceiptDocument) -> bool {
     let power = document.boot.as_ref().and_then(|boot| boot.power.as_ref());
     let was_off = power.is_some_and(|power| power.off_before.is_some() && power.off_after.is_some());
@@ -187,7 +182,7 @@ fn is_unverified(document: &ReceiptDocument) -> bool {
     }
 }
 
-/// What a receipt proves, and what it does not.
+/// Says what a receipt proves, and what it does not.
 fn proved(path: &Path, document: &ReceiptDocument) -> String {
     let called = if is_unverified(document) { "signed, and the erasure is UNVERIFIED" } else { "verified" };
     let mut lines = vec![
@@ -234,13 +229,11 @@ fn or_unknown(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_control::receipts::{
-        document::{
-            Agent, FORM, ObservedBoot, ObservedPower, ReceiptDisk, ReceiptErasure, ReceiptHost, ReceiptSamples,
-            ReceiptWrite,
-        },
-        file::{public_pem, sign},
+    use firesteel_control::receipts::document::{
+        Agent, FORM, ObservedBoot, ObservedPower, ReceiptDisk, ReceiptErasure, ReceiptHost, ReceiptSamples,
+        ReceiptWrite,
     };
+    use firesteel_control::receipts::file::{public_pem, sign};
     use ring::signature::Ed25519KeyPair;
 
     use super::*;
@@ -306,7 +299,7 @@ mod tests {
         }
     }
 
-    /// A file and a key are all that it takes; the exit code follows from the result.
+    /// To verify takes only a file and a key; the exit code follows from the result.
     #[test]
     fn a_receipt_is_checked_without_an_appliance() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! `firesteel rekey`: a new key for the secrets in the database.
+//! `firesteel rekey`: makes a new key for the secrets in the database.
 
 use serde_json::{Value, json};
 
 use super::ApiClient;
 
 /// # Errors
-/// When the appliance does not answer, or could not do it.
+/// When the appliance does not answer, or the change failed.
 pub(crate) async fn run(client: &ApiClient) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/rekey", &json!({})).await?;
     let (key, values) = (done["key"].as_str().unwrap_or("?"), &done["values"]);

@@ -1,16 +1,12 @@
 //! `retry`, `accept-identity`, `accept-erasure`, `choose-agent`, `reboot`, `lock` and `release`: requests to the
-//! planner, stored on the host as annotations or as its deletion. The planner alone moves the host.
+//! planner, stored on the host as annotations or as its deletion. Only the planner changes the state of a host.
 
 use anyhow::Context as _;
-use firesteel_plan::{
-    host::{Claimants, PendingErasure},
-    journal::memory,
-};
-use firesteel_resources::{
-    BareMetalHost, HostJournal,
-    bare_metal_host::{ErrorType, ProvisioningState, annotations},
-    host_journal::RefusedIdentity,
-};
+use firesteel_plan::host::{Claimants, PendingErasure};
+use firesteel_plan::journal::memory;
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState, annotations};
+use firesteel_resources::host_journal::RefusedIdentity;
+use firesteel_resources::{BareMetalHost, HostJournal};
 use serde_json::json;
 
 use super::{ApiClient, kinds, print_text};
@@ -54,7 +50,7 @@ pub(crate) async fn accept_identity(client: &ApiClient, host: &str) -> anyhow::R
 /// When there is no such host, none of its erasures is held, or the appliance does not answer.
 pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
-    let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
+    let memory = memory(&journal.status).context("could not read what the appliance knows of the host")?;
     let held = memory.wipe.filter(PendingErasure::is_held).with_context(|| {
         format!(
             "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
@@ -68,13 +64,14 @@ pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Says who is the host, by the first digits of its key; `None`: none of them is known to be.
+/// Chooses the agent that is the host, by the first digits of its key; `None` rejects all of them.
 ///
 /// # Errors
-/// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not answer.
+/// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not
+/// answer.
 pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
     let journal = journal_of(client, host).await?;
-    let memory = memory(&journal.status).context("reading what the appliance knows of the host")?;
+    let memory = memory(&journal.status).context("could not read what the appliance knows of the host")?;
     let claims = memory.claimants.with_context(|| {
         format!(
             "could not choose the agent of {host}: one machine alone claims it; `firesteel describe host {host}` shows \
@@ -83,8 +80,7 @@ pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<
     })?;
     let (word, text) = match digits {
         Some(digits) => {
-            let key = claimant(&claims, digits)
-                .map_err(|why| anyhow::anyhow!("could not choose the agent of {host}: {why}"))?;
+            let key = claimant(&claims, digits).with_context(|| format!("could not choose the agent of {host}"))?;
             (key.clone(), format!("the machine with the key {key:.16} is the host"))
         }
         None => (annotations::NO_CLAIMANT.to_owned(), format!("attempt {} ends for all of them", claims.attempt)),
@@ -94,48 +90,46 @@ pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<
     Ok(())
 }
 
-/// Finds the key of the one claimant whose key begins so.
-fn claimant(claims: &Claimants, digits: &str) -> Result<String, String> {
+/// Finds the one claimant whose key begins with these digits.
+fn claimant(claims: &Claimants, digits: &str) -> anyhow::Result<String> {
     let digits = digits.trim().to_ascii_lowercase();
     let found: Vec<&str> =
         claims.all().map(|machine| machine.key.as_str()).filter(|key| key.starts_with(&digits)).collect();
     match (digits.is_empty(), found.as_slice()) {
         (false, [key]) => Ok((*key).to_owned()),
-        (false, []) => Err(format!("no machine with a key {digits}… claims it")),
-        (_, _) => Err("more digits of the key are needed".to_owned()),
+        (false, []) => anyhow::bail!("no machine with a key {digits}… claims it"),
+        (_, _) => anyhow::bail!("more digits of the key are needed"),
     }
 }
 
 async fn journal_of(client: &ApiClient, host: &str) -> anyhow::Result<HostJournal> {
     let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
     let journal = client.get(&format!("{journals}/{host}")).await?;
-    serde_json::from_value(journal).context("reading the appliance's answer")
+    serde_json::from_value(journal).context("could not read the appliance's answer")
 }
 
 /// # Errors
 /// When there is no such host, it cannot be rebooted now, or the appliance does not answer.
 pub(crate) async fn reboot(client: &ApiClient, host: &str, hard: bool) -> anyhow::Result<()> {
-    let found: BareMetalHost =
-        serde_json::from_value(client.get(&path(client, host)?).await?).context("reading the appliance's answer")?;
-    if let Err(why) = may_reboot(&found) {
-        anyhow::bail!("could not reboot {host}: {why}");
-    }
+    let found: BareMetalHost = serde_json::from_value(client.get(&path(client, host)?).await?)
+        .context("could not read the appliance's answer")?;
+    may_reboot(&found).with_context(|| format!("could not reboot {host}"))?;
     let mode = if hard { "hard" } else { "soft" };
     annotate(client, host, annotations::REBOOT, &json!({"mode": mode}).to_string()).await?;
     print_text(&format!("{host}: reboot requested ({mode})\n"));
     Ok(())
 }
 
-/// Whether the planner would do something with the request: what it would drop, or could not do, is not asked for.
-fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
-    if host.spec.usable_bmc().is_none() {
-        return Err("it has no BMC: reboot it by hand".to_owned());
-    }
+/// Tells why the planner would drop the request or could not do it; such a request is not sent.
+fn may_reboot(host: &BareMetalHost) -> anyhow::Result<()> {
+    anyhow::ensure!(host.spec.usable_bmc().is_some(), "it has no BMC: reboot it by hand");
     let status = host.status.clone().unwrap_or_default();
     match status.error_type {
         Some(ErrorType::Registration | ErrorType::ProvisionedRegistration | ErrorType::PowerManagement) => {
             let why = status.error_message;
-            return Err(format!("{why}; when that is mended, `firesteel retry` has the BMC asked again at once"));
+            anyhow::bail!(
+                "{why}; when that is repaired, `firesteel retry` makes the appliance ask the BMC again at once"
+            );
         }
         Some(ErrorType::Inspection | ErrorType::Preparation | ErrorType::Provisioning | ErrorType::Servicing)
         | None => {}
@@ -155,9 +149,9 @@ fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
         | ProvisioningState::Foreign => {
             let (state, key) = (status.provisioning.state.word(), annotations::REBOOT);
             let state = if state.is_empty() { "new" } else { state };
-            Err(format!(
+            anyhow::bail!(
                 "it is {state} and runs no OS of its owner's; the annotation {key}={{\"force\":true}} reboots it all the same"
-            ))
+            )
         }
     }
 }
@@ -219,15 +213,17 @@ mod tests {
             cut: None,
             person: None,
         };
-        assert_eq!(claimant(&claims, "CD"), Ok("cd03".to_owned()));
-        assert_eq!(claimant(&claims, "ab02"), Ok("ab02".to_owned()));
-        assert!(claimant(&claims, "ab").is_err_and(|why| why.contains("more digits")));
-        assert!(claimant(&claims, "").is_err_and(|why| why.contains("more digits")));
-        assert!(claimant(&claims, "ff").is_err_and(|why| why.contains("no machine")));
+        let claimant = |digits| super::claimant(&claims, digits).map_err(|why| why.to_string());
+        assert_eq!(claimant("CD"), Ok("cd03".to_owned()));
+        assert_eq!(claimant("ab02"), Ok("ab02".to_owned()));
+        assert_eq!(claimant("ab"), Err("more digits of the key are needed".to_owned()));
+        assert_eq!(claimant(""), Err("more digits of the key are needed".to_owned()));
+        assert_eq!(claimant("ff"), Err("no machine with a key ff… claims it".to_owned()));
     }
 
     #[test]
     fn a_reboot_without_effect_is_not_asked_for() {
+        let may_reboot = |host: &BareMetalHost| super::may_reboot(host).map_err(|why| why.to_string());
         let mut host = BareMetalHost::default();
         assert!(may_reboot(&host).is_err_and(|why| why.contains("has no BMC")));
         let bmc = BmcDetails { address: "redfish://b/".into(), credentials_name: "s".into(), ..BmcDetails::default() };

@@ -1,4 +1,4 @@
-//! `firesteel rotate-ca`: another CA for the appliance's certificates, with an overlap.
+//! `firesteel rotate-ca`: replaces the CA of the appliance's certificates, with an overlap.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::ApiClient;
 
 /// # Errors
-/// When the appliance does not answer, or could not do it.
-pub(crate) async fn run(client: &ApiClient, (finish, force): (bool, bool), undo: bool) -> anyhow::Result<()> {
+/// When the appliance does not answer, or the change failed.
+pub(crate) async fn run(client: &ApiClient, finish: bool, force: bool, undo: bool) -> anyhow::Result<()> {
     let path = match (finish, force, undo) {
         (false, _, false) => "/firesteel.dev/rotate-ca",
         (true, false, _) => "/firesteel.dev/rotate-ca?finish=true",
@@ -31,15 +31,16 @@ fn text(done: &Value) -> String {
              rotate-ca --finish`\n"
         ),
         (Some(next), None) => format!(
-            "the new CA ends at {next}, the old one at {ends}; both are trusted until `firesteel rotate-ca --finish`.\n\
-             Managed stubs get both now; give pki/ca.crt to whoever has the old one, and make other kubeconfigs anew\n"
+            "the new CA ends at {next}, the old one at {ends}; both are trusted until `firesteel rotate-ca \
+             --finish`.\nManaged stubs get both now; give pki/ca.crt to everyone who has the old one, and make other \
+             kubeconfigs again\n"
         ),
         (None, Some(_)) => {
-            format!("the rotation is taken back: the earlier CA is the only one again and ends at {ends}\n")
+            format!("the rotation is undone: the earlier CA is the only one again and ends at {ends}\n")
         }
         (None, None) => format!(
-            "the new CA is the only one now and ends at {ends}; who trusts the old one alone is refused. `firesteel \
-             rotate-ca --undo` takes that back\n"
+            "the new CA is the only one now and ends at {ends}; clients that trust the old one alone are cut off. \
+             `firesteel rotate-ca --undo` undoes that\n"
         ),
     }
 }
@@ -57,6 +58,6 @@ mod tests {
         assert!(said(Some(""), None).starts_with("the new CA ends at 2046-01-01, the old one at 2036-01-01"));
         assert!(said(Some(""), Some("end")).starts_with("the old CA is trusted again: it ends at 2036-01-01"));
         assert!(said(None, None).contains("--undo") && said(None, None).contains("the only one now"));
-        assert!(said(None, Some("beginning")).starts_with("the rotation is taken back"));
+        assert!(said(None, Some("beginning")).starts_with("the rotation is undone"));
     }
 }

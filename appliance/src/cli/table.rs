@@ -3,11 +3,11 @@
 use firesteel_resources::host_journal::JournalProgress;
 use jiff::Timestamp;
 
-/// What was told of a step's speed so long ago is not so any more: the agent reports every two seconds.
+/// How long a reported speed is shown: the agent reports every two seconds.
 const SPEED_SECONDS_MAX: i64 = 10;
 
-/// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the
-/// last column is cut so that a line fits `width`.
+/// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the last column is cut so
+/// that a line fits `width`.
 #[must_use]
 pub(crate) fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
     let columns = header.len();
@@ -39,7 +39,7 @@ pub(crate) fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> Str
     text
 }
 
-/// Shortens to at most `width` characters, with `…` where something is missing.
+/// Shortens a text to at most `width` characters, with `…` in place of what is missing.
 #[must_use]
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -50,7 +50,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// Breaks a text at spaces into lines of at most `width` characters, and words that are longer anywhere.
+/// Breaks a text at spaces into lines of at most `width` characters, and longer words anywhere.
 #[must_use]
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -72,10 +72,10 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Most lines that are shown of what stands on one disk.
+/// How many lines of a disk's contents are shown.
 const DISK_LINES_MAX: usize = 8;
 
-/// The first lines of what stands on a disk, and how many there are beside them.
+/// Returns the first lines of a disk's contents, and how many there are besides them.
 #[must_use]
 pub(crate) fn first_lines(lines: &[String]) -> Vec<String> {
     let mut shown: Vec<String> = lines.iter().take(DISK_LINES_MAX).cloned().collect();
@@ -85,8 +85,8 @@ pub(crate) fn first_lines(lines: &[String]) -> Vec<String> {
     shown
 }
 
-/// What a host, a BMC or a file may have put into a value must not reach a terminal as control
-/// characters.
+/// Removes control characters: a host, a BMC or a file may have put them into a value, and they must not reach a
+/// terminal.
 #[must_use]
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
@@ -94,13 +94,13 @@ pub(crate) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Width of the terminal, or 80 where there is none.
+/// The width of the terminal, or 80 if there is none.
 #[must_use]
 pub(crate) fn terminal_width() -> usize {
     console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns)).clamp(40, 400)
 }
 
-/// Bytes in the unit that a person reads best.
+/// Formats bytes in the unit that a person reads best.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
 pub(crate) fn bytes(count: u64) -> String {
@@ -112,8 +112,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// How fast a step goes and how long it may still take, each behind a comma; nothing of what is not known or
-/// was told too long ago.
+/// Formats the speed of a step and the time left, each behind a comma; unknown or outdated values are left out.
 #[must_use]
 pub(crate) fn speed(progress: &JournalProgress, now: Timestamp) -> String {
     if now.duration_since(progress.at).as_secs() >= SPEED_SECONDS_MAX {
@@ -125,7 +124,7 @@ pub(crate) fn speed(progress: &JournalProgress, now: Timestamp) -> String {
     rate + &left
 }
 
-/// Seconds as `7s`, `3m12s`, `5h04m`, `12d`.
+/// Formats seconds as `7s`, `3m12s`, `5h04m`, `12d`.
 #[must_use]
 pub(crate) fn duration(seconds: i64) -> String {
     let seconds = seconds.max(0);

@@ -1,19 +1,16 @@
-//! Machines that are no hosts: discovered ones, whose agents have said hello, and those that have not come so far.
+//! Machines that are not hosts: discovered ones, whose agent has said hello, and those that have not booted so far.
 
 use anyhow::Context as _;
 use firesteel_control::UnknownHost;
 use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use jiff::Timestamp;
 
-use super::{
-    ApiClient,
-    client::warn_and_default,
-    get,
-    table::{clean, duration},
-};
+use super::client::warn_and_default;
+use super::table::{clean, duration};
+use super::{ApiClient, get};
 use crate::http::UNKNOWN_HOSTS_PATH;
 
-/// All of them.
+/// All machines that are not hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     pub(super) discovered: Vec<DiscoveredHost>,
@@ -25,14 +22,15 @@ impl Strangers {
     /// When the appliance does not answer, or refuses.
     pub(super) async fn read(client: &ApiClient) -> anyhow::Result<Self> {
         let discovered = warn_and_default(get::discovered(client).await)?;
-        // An older appliance does not have it.
+        // An older appliance does not serve this path.
         let booting = client.get_if_there(UNKNOWN_HOSTS_PATH).await?;
         let booting = booting.and_then(|mut answer| answer.get_mut("items").map(serde_json::Value::take));
-        let booting = booting.map(serde_json::from_value).transpose().context("reading the list of unknown hosts")?;
+        let booting = booting.map(serde_json::from_value).transpose().context("could not read the unknown hosts")?;
         Ok(Self { discovered, booting: booting.unwrap_or_default() })
     }
 
-    /// One row for each machine in the table of hosts. A discovered one that boots again shows how far it came.
+    /// Returns a row for each machine in the table of hosts. A discovered machine that boots again shows its last
+    /// stage.
     pub(super) fn rows(&self, hosts: &[BareMetalHost], now: Timestamp) -> Vec<Vec<String>> {
         let row = |mac: &str, state: &str, reason: &str| {
             vec![clean(mac), state.to_owned(), "-".to_owned(), "-".to_owned(), clean(reason)]
@@ -63,7 +61,7 @@ impl Strangers {
     }
 }
 
-/// Whether two spellings are of one MAC.
+/// Tells whether two spellings are of one MAC.
 pub(super) fn same(one: &str, other: &str) -> bool {
     match (one.parse::<firesteel_facts::Mac>(), other.parse::<firesteel_facts::Mac>()) {
         (Ok(one), Ok(other)) => one == other,
@@ -76,7 +74,7 @@ pub(super) fn what(machine: &DiscoveredHost) -> String {
     what.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Gives the word for an unknown machine whose agent has not said hello.
+/// The state of an unknown machine whose agent has not said hello.
 pub(super) fn state(boot: &UnknownHost) -> &'static str {
     if boot.stalled.is_empty() { "unknown" } else { "stalled" }
 }

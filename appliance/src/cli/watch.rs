@@ -1,4 +1,4 @@
-//! `firesteel watch`: one line a host, with a progress bar while something is written.
+//! `firesteel watch`: shows a line for each host, with a progress bar while something is written.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,21 +7,19 @@ use futures_util::{StreamExt as _, future::Either, pin_mut};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
-use super::{
-    ApiClient, get, kinds,
-    table::{self, bytes, clean, cut, terminal_width},
-};
+use super::table::{self, bytes, clean, cut, terminal_width};
+use super::{ApiClient, get, kinds};
 
 /// How long to wait before a broken watch is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 
-/// A state that a host can have, as the list of hosts shows it. Another one would never be reached.
-pub(super) fn state(text: &str) -> Result<String, String> {
+/// Parses a state that a host can have, as the list of hosts shows it. Another state would never be reached.
+pub(super) fn state(text: &str) -> anyhow::Result<String> {
     let states = ProvisioningState::ALL.map(|state| state.to_string());
     if states.iter().any(|state| state == text) {
         return Ok(text.to_owned());
     }
-    Err(format!("no host has this state; the states are: {}", states.join(", ")))
+    anyhow::bail!("no host has this state; the states are: {}", states.join(", "))
 }
 
 /// What is known of one host.
@@ -141,7 +139,7 @@ impl WatchScreen {
     }
 }
 
-/// State, then what is going on or why nothing is.
+/// Says the state, then what goes on or why nothing does.
 fn message(host: &BareMetalHost, journal: Option<&HostJournal>) -> String {
     let status = host.status.clone().unwrap_or_default();
     let state = get::state(host);
@@ -162,15 +160,15 @@ fn message(host: &BareMetalHost, journal: Option<&HostJournal>) -> String {
 mod tests {
     use super::*;
 
-    /// `watch --until ready` waited for ever.
+    /// `watch --until ready` never ended.
     #[test]
     fn only_a_state_that_hosts_have_is_waited_for() {
         for known in ["new", "provisioned", "externally provisioned", "powering off before delete"] {
-            assert_eq!(state(known), Ok(known.to_owned()));
+            assert_eq!(state(known).ok().as_deref(), Some(known));
         }
         for unknown in ["", "ready", "Provisioned", "error"] {
             assert!(
-                state(unknown).is_err_and(|said| said.contains("available, provisioning, provisioned")),
+                state(unknown).is_err_and(|said| said.to_string().contains("available, provisioning, provisioned")),
                 "{unknown}"
             );
         }

@@ -1,17 +1,17 @@
-//! The API's paths that are no objects: what the appliance's owner does with the appliance itself.
+//! The API's paths that are not objects: requests about the appliance itself.
 //!
 //! | request | what it does |
 //! |---|---|
-//! | `POST /firesteel.dev/accept-clock` | takes the clock for right, whatever the store says |
-//! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
+//! | `POST /firesteel.dev/accept-clock` | confirms that the clock is right, whatever the store says |
+//! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all or the last N lines, and new ones |
 //! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
-//! | `GET /firesteel.dev/fleet` | whether the hosts get where they are to be, for whoever waits for them |
-//! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for whoever may read the host and its journal |
+//! | `GET /firesteel.dev/fleet` | whether the hosts reach their wanted state, for clients that wait for them |
+//! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for those who may read the host and its journal |
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
-//! | `GET /firesteel.dev/store` | which store this is, from which backups it was restored, and what of it is damaged |
-//! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for all who may list discovered hosts |
-//! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
-//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (with hosts that wait for the old one only by force), or takes the last of these back |
+//! | `GET /firesteel.dev/store` | which store this is, from which backups it was restored, and which parts are damaged |
+//! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for those who may list discovered hosts |
+//! | `POST /firesteel.dev/rekey` | seals all secrets with a new key |
+//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (by force while hosts wait for the old one), or undoes the last step |
 
 mod rotation;
 mod rotation_blockers;
@@ -28,32 +28,29 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
 
-use super::{
-    body::{ResponseBody, json, refuse},
-    dry_run,
-    server::RequestBody,
-    unknown_hosts::{self, UNKNOWN_HOSTS_PATH},
-};
-use crate::{
-    audit::{Audit, AuditCaller, AuditGuard, AuditOutcome, AuditedRequest},
-    backup::Backups,
-    serve::{renewal::Certificates, sealing::KeyFile},
-};
+use super::body::{ResponseBody, json, refuse};
+use super::dry_run;
+use super::server::RequestBody;
+use super::unknown_hosts::{self, UNKNOWN_HOSTS_PATH};
+use crate::audit::{Audit, AuditCaller, AuditGuard, AuditOutcome, AuditedRequest};
+use crate::backup::Backups;
+use crate::serve::renewal::Certificates;
+use crate::serve::sealing::KeyFile;
 
 const PREFIX: &str = "/firesteel.dev/";
 
-/// What these paths need. Clones share it.
+/// The parts behind these paths. Clones share them.
 #[derive(Clone, Debug)]
 pub struct FiresteelPaths {
     store: Store,
     key_file: Arc<KeyFile>,
     audit: Audit,
     backups: Backups,
-    /// In PEM.
+    /// The public key of receipts, in PEM.
     receipt_key: Arc<str>,
-    /// None where no machine is served.
+    /// The control loop; `None` if no machine is served.
     control: Option<Control>,
-    /// None until the API's listener has them.
+    /// The certificates; `None` until the API's listener has made them.
     certificates: Option<Certificates>,
     clock: Option<StoreClock>,
 }
@@ -73,25 +70,25 @@ impl FiresteelPaths {
         }
     }
 
-    /// The same with hosts that are worked on.
+    /// Adds the control loop of the hosts.
     #[must_use]
     pub fn with_control(self, control: Control) -> Self {
         Self { control: Some(control), ..self }
     }
 
-    /// The same with certificates that may be rotated.
+    /// Adds the certificates that may be rotated.
     #[must_use]
     pub fn with_certificates(self, certificates: Certificates) -> Self {
         Self { certificates: Some(certificates), ..self }
     }
 
-    /// The same with a clock that may be doubted.
+    /// Adds the clock that may be doubted.
     #[must_use]
     pub fn with_clock(self, clock: StoreClock) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Begins the record of a request; without a caller nobody proved who he is.
+    /// Begins the record of a request; without a caller it was sent without valid credentials.
     #[must_use]
     pub fn noting<'a>(&'a self, asked: &'a AuditedRequest, caller: Option<&'a Caller>) -> AuditGuard<'a> {
         let who = caller
@@ -99,7 +96,7 @@ impl FiresteelPaths {
         self.audit.begin(asked, who)
     }
 
-    /// Whether a path is one of these.
+    /// Tells whether a path is one of these.
     #[must_use]
     pub fn serves(path: &str) -> bool {
         path.starts_with(PREFIX)
@@ -117,7 +114,7 @@ impl FiresteelPaths {
         }
         match api.at_path(caller, &method, &path, request.headers()) {
             Err(status) => refuse(&status),
-            // What is followed ends when its reader may not read it any more.
+            // A stream ends when its reader loses the right to read it.
             Ok(pass) => self.answer(api, request).await.map(|body| pass.keep(body)),
         }
     }
@@ -172,7 +169,7 @@ impl FiresteelPaths {
                 response.headers_mut().insert(CONTENT_TYPE, lines_of_json);
                 response
             }
-            Err(error) => refuse(&Status::internal(format!("reading the audit log: {error}"))),
+            Err(error) => refuse(&Status::internal(format!("could not read the audit log: {error}"))),
         }
     }
 
@@ -196,7 +193,7 @@ impl FiresteelPaths {
     }
 
     async fn rekey(&self) -> Response<ResponseBody> {
-        // In a task of its own: it is not to stop half-way because its asker went away.
+        // It runs in a task of its own: it must not stop half-way if its client goes away.
         let (store, key_file) = (self.store.clone(), Arc::clone(&self.key_file));
         let changed = tokio::spawn(async move { key_file.change(&store).await }).await;
         match changed.map_err(anyhow::Error::from).and_then(|changed| changed) {
@@ -206,8 +203,8 @@ impl FiresteelPaths {
                 json(StatusCode::OK, &value)
             }
             Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "changing the key of the secrets");
-                refuse(&Status::internal(format!("changing the key of the secrets: {error:#}")))
+                tracing::error!(error = format!("{error:#}"), "could not change the key of the secrets");
+                refuse(&Status::internal(format!("could not change the key of the secrets: {error:#}")))
             }
         }
     }
@@ -220,7 +217,7 @@ impl ReadinessRemarks for FiresteelPaths {
     }
 }
 
-/// What an answer says, for the record.
+/// Returns the outcome of an answer, for the record.
 pub(super) fn outcome<B>(response: &Response<B>) -> AuditOutcome<'_> {
     let code = response.status().as_u16();
     response.extensions().get::<ResponseAuditNote>().map_or(AuditOutcome { code, ..AuditOutcome::default() }, |told| {

@@ -1,11 +1,11 @@
-//! HTTPS on the provisioning network: the agent's protocol, and what a new OS says of itself.
+//! HTTPS on the provisioning network: the agent's protocol, and the reports of a new OS.
 //!
 //! | request | who | proof |
 //! |---|---|---|
 //! | `POST /agent/v1/hello`, `/agent/v1/report` | the agent | sealed token, and a signature by the key it was bound to |
-//! | `GET`, `HEAD /config/NAME` | Ignition, by stubs that lead here and not to the config server | as there ([`super::config`]) |
+//! | `GET`, `HEAD /config/NAME` | Ignition, by stubs that lead here instead of to the config server | as there ([`super::config`]) |
 //! | `POST /first-boot-failed` | a unit in the new OS's initramfs, with the tail of Ignition's log | the instance token, as bearer |
-//! | `GET`, `HEAD /images/DIGEST` | who wants an image by TLS; most fetch it without | none: what it is, its digest says |
+//! | `GET`, `HEAD /images/DIGEST` | clients that want TLS; most fetch images without it | none: the digest names the content |
 //! | `POST /running` | a unit in the new OS | the nonce of the config that it fetched |
 
 use std::{net::SocketAddr, sync::Arc};
@@ -23,38 +23,36 @@ use hyper::body::Body as _;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{
-    bearer,
-    body::{PermitBody, ResponseBody, full, json, text},
-    config::ConfigServer,
-    connection_admission::{ConnectionAdmission, OccupiedPlace, Standings},
-    connection_table::Share,
-    connection_use::{Occupant, PlaceRequest},
-    images::{IMAGES_PATH, ImageFiles},
-    server::RequestBody,
-};
+use super::bearer;
+use super::body::{PermitBody, ResponseBody, full, json, text};
+use super::config::ConfigServer;
+use super::connection_admission::{ConnectionAdmission, OccupiedPlace, Standings};
+use super::connection_table::Share;
+use super::connection_use::{Occupant, PlaceRequest};
+use super::images::{IMAGES_PATH, ImageFiles};
+use super::server::RequestBody;
 
-/// Bodies that are read at a time and are not small. Reports have some kilobytes; an inspection of a large
-/// machine, or a long kernel log, has more.
+/// How many large bodies are read at a time. Reports have a few kilobytes; an inspection of a large machine, or a long
+/// kernel log, has more.
 pub const BODIES: Share = Share { total: 24, per_client: 4, per_known: 1 };
-/// Images that are sent by TLS at a time.
+/// How many images are sent by TLS at a time.
 pub const IMAGE_ANSWERS: Share = Share { total: 160, per_client: 16, per_known: 4 };
-/// A body that needs no place of its own: every connection may have one.
+/// The largest body that every connection may have, without a place of its own.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
-/// Large bodies that are decoded and verified at a time, beside the threads that answer machines.
+/// How many large bodies are decoded and verified at a time, beside the threads that answer machines.
 const DECODED_MAX: usize = 2;
 static DECODING: HeavyWork = HeavyWork::new(DECODED_MAX);
-/// A report of the OS: a nonce and a name.
+/// The limit of a report of the OS: a nonce and a name.
 const RUNNING_BYTES_MAX: usize = 4096;
 
-/// What the unit in the new OS sends.
+/// The report of the unit in the new OS.
 #[derive(Debug, Deserialize)]
 struct RunningReport {
     nonce: String,
     host: String,
 }
 
-/// What the listener serves from.
+/// The state of the agents' listener.
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     control: Control,
@@ -77,12 +75,12 @@ impl AgentServer {
         let path = request.uri().path().to_owned();
         match (request.method(), path.as_str()) {
             (&Method::POST, HELLO_PATH) => match self.signed::<Hello>(request, remote, |hello| hello.key).await {
-                Ok(hello) => answer(self.control.hello(hello, remote.ip()).await),
+                Ok(hello) => answer(self.control.agents.hello(hello, remote.ip()).await),
                 Err(refusal) => refuse(&refusal),
             },
             (&Method::POST, REPORT_PATH) => {
                 match self.signed::<AgentReport>(request, remote, |report| report.key).await {
-                    Ok(report) => answer(self.control.report(report, remote.ip()).await),
+                    Ok(report) => answer(self.control.agents.report(report, remote.ip()).await),
                     Err(refusal) => refuse(&refusal),
                 }
             }
@@ -97,7 +95,7 @@ impl AgentServer {
         }
     }
 
-    /// An image, where not too many are being sent: each takes memory until its client has it.
+    /// Sends an image, unless too many are being sent: each takes memory until its client has it.
     async fn image(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         let Ok(place) = self.image_answers.enter(remote.ip()) else {
             let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "too many images are being sent: try again");
@@ -125,8 +123,8 @@ impl AgentServer {
         }
     }
 
-    /// Who sends it is known only when a body was read, so large ones take turns. One that is not there yet makes room for
-    /// the next.
+    /// Reserves a place for a large body. The sender is known only once the body was read, so large bodies take turns;
+    /// one that has not arrived yet yields its place to the next.
     fn place_for(
         &self,
         request: &Request<RequestBody>,
@@ -147,7 +145,7 @@ fn too_many_bodies() -> RefusalReply {
     RefusalReply { reason: RefusalReason::Busy, message }
 }
 
-/// See [`AgentServer::signed`]. `place` is whose place for a large body this is.
+/// Implements [`AgentServer::signed`]. `place` is the place of a large body.
 async fn signed<T: DeserializeOwned>(
     request: Request<RequestBody>,
     key: impl Fn(&T) -> PublicKey,
@@ -161,15 +159,15 @@ async fn signed<T: DeserializeOwned>(
         .and_then(|value| value.to_str().ok())
         .and_then(|value| hex::decode(value).ok())
         .ok_or_else(|| bad(format!("the header {SIGNATURE_HEADER} is missing or not hexadecimal")))?;
-    let body = read(request, limits::BODY_BYTES_MAX).await.map_err(bad)?;
-    // It is there, and makes room for no other one while it waits to be decoded.
+    let body = read(request, limits::BODY_BYTES_MAX).await.map_err(|error| bad(error.to_string()))?;
+    // The body is complete, and keeps its place while it waits to be decoded.
     let _whole = place.map(|place| {
         let request = PlaceRequest::new(place);
         request.is_whole();
         request
     });
     let decode = || {
-        let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
+        let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("invalid body: {error}")))?;
         let signed = signing_input(&path, &body);
         let verified = UnparsedPublicKey::new(&ED25519, key(&message).0).verify(&signed, &signature);
         verified.map(|()| message).map_err(|_| RefusalReply {
@@ -180,10 +178,10 @@ async fn signed<T: DeserializeOwned>(
     DECODING.run(body.len(), decode).await
 }
 
-async fn read(request: Request<RequestBody>, bytes_max: usize) -> Result<Bytes, String> {
+async fn read(request: Request<RequestBody>, bytes_max: usize) -> anyhow::Result<Bytes> {
     match Limited::new(request.into_body(), bytes_max).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) => Err(format!("reading the body (at most {bytes_max} bytes): {error}")),
+        Err(error) => anyhow::bail!("could not read the body (at most {bytes_max} bytes): {error}"),
     }
 }
 
@@ -208,27 +206,27 @@ fn refuse(refusal: &RefusalReply) -> Response<ResponseBody> {
 async fn running(control: &Control, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
     let body = match read(request, RUNNING_BYTES_MAX).await {
         Ok(body) => body,
-        Err(message) => return text(StatusCode::BAD_REQUEST, message),
+        Err(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
     };
     let Ok(report) = serde_json::from_slice::<RunningReport>(&body) else {
-        return text(StatusCode::BAD_REQUEST, "send {\"nonce\": …, \"host\": …} as the fetched config gives them");
+        return text(StatusCode::BAD_REQUEST, "send {\"nonce\": …, \"host\": …} as the fetched config has them");
     };
-    match control.running(&report.host, &report.nonce, remote.ip()).await {
+    match control.instances.running(&report.host, &report.nonce, remote.ip()).await {
         Ok(()) => text(StatusCode::OK, "noted: running"),
         Err(denied) => deny(&denied),
     }
 }
 
-/// The first boot of a new OS failed.
+/// Records that the first boot of a new OS failed.
 async fn failed(control: &Control, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
     let Some(token) = bearer::token(request.headers()).map(str::to_owned) else {
         return text(StatusCode::UNAUTHORIZED, "show the host's token, as the hand-off wrote it beside the config");
     };
     let log = match read(request, FAILURE_BYTES_MAX).await {
         Ok(log) => log,
-        Err(message) => return text(StatusCode::PAYLOAD_TOO_LARGE, message),
+        Err(error) => return text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
     };
-    match control.first_boot_failed(&token, &log, remote.ip()).await {
+    match control.instances.first_boot_failed(&token, &log, remote.ip()).await {
         Ok(()) => {
             let mut response = Response::new(full(Bytes::new()));
             *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,5 +1,5 @@
-//! HTTPS for people and their tools: the Kubernetes-style API. Who asks is found out here ([`Access`]); what he
-//! may do is decided with the request itself.
+//! HTTPS for people and their tools: the Kubernetes-style API. [`Access`] identifies the caller; what the caller may do
+//! is decided with the request itself.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -8,22 +8,19 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 
-use super::{
-    admin_paths::{self, FiresteelPaths},
-    body::{ResponseBody, refuse},
-    operators::Operators,
-    server::RequestBody,
-};
-use crate::{
-    access::{Access, certificates::PeerCertificate},
-    audit::AuditedRequest,
-    metrics::{self, Metrics},
-};
+use super::admin_paths::{self, FiresteelPaths};
+use super::body::{ResponseBody, refuse};
+use super::operators::Operators;
+use super::server::RequestBody;
+use crate::access::Access;
+use crate::access::certificates::PeerCertificate;
+use crate::audit::AuditedRequest;
+use crate::metrics::{self, Metrics};
 
 /// Paths that monitoring asks without a credential.
 const OPEN: [&str; 3] = ["/readyz", "/livez", "/healthz"];
 
-/// The API, the appliance's own paths beside it, and who may come. Clones share all.
+/// The API, the appliance's own paths beside it, and access control. Clones share all.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     api: Api,
@@ -34,16 +31,16 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Guards the API by what `access` knows, and takes in from where `operators` come.
+    /// Guards the API with `access`, and records in `operators` from where they come.
     #[must_use]
-    pub fn new(api: Api, (access, operators): (Access, Operators), own: FiresteelPaths, metrics: Metrics) -> Self {
+    pub fn new(api: Api, access: Access, operators: Operators, own: FiresteelPaths, metrics: Metrics) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
         let api = api.guarded(rights).issuing(credentials).remarking(Arc::new(own.clone()));
         metrics.with_api(&api);
         Self { api, access, operators, own, metrics }
     }
 
-    /// Answers one request, and keeps a record of it where one is to be kept.
+    /// Answers one request, and records it if it is to be recorded.
     pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         let asked = AuditedRequest::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
@@ -51,7 +48,7 @@ impl ApiServer {
         if let Some(caller) = &caller {
             self.operators.proved(remote.ip(), &caller.name, || self.access.rights.runs_hosts(caller));
         }
-        // It is dropped with this future where the client goes away, and the change may be made all the same.
+        // If the client goes away, this is dropped with the future; the change may be made all the same.
         let noting = self.own.noting(&asked, caller.as_ref());
         let response = self.answer(request, caller.as_ref()).await;
         noting.answered(&admin_paths::outcome(&response));
@@ -74,7 +71,7 @@ impl ApiServer {
         answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
     }
 
-    /// To the holder of the scrape token, and to callers who may read it.
+    /// Answers the holder of the scrape token, and callers who may read the metrics.
     async fn metrics(&self, method: &Method, headers: &HeaderMap, caller: Option<&Caller>) -> Response<ResponseBody> {
         let pass = match caller {
             None if self.metrics.knows(headers) => None,

@@ -2,11 +2,11 @@
 
 use http::{HeaderMap, header};
 
-/// The longest token of ours is a service account's; what is longer is never compared.
+/// The longest token of ours is a service account's; a longer one is never compared.
 const TOKEN_BYTES_MAX: usize = firesteel_kube::tokens::TOKEN_BYTES_MAX;
 const SCHEME: &str = "Bearer ";
 
-/// `None` where there is none, or not exactly one.
+/// Returns the token if there is exactly one.
 #[must_use]
 pub fn token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
@@ -16,7 +16,7 @@ pub fn token(headers: &HeaderMap) -> Option<&str> {
     }
     let (scheme, token) = value.split_at_checked(SCHEME.len())?;
     let token = token.trim();
-    // RFC 9110: the scheme's name is the same in any case.
+    // RFC 9110: the name of the scheme is case-insensitive.
     let is_one = scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty();
     (is_one && token.bytes().all(|byte| byte.is_ascii_graphic())).then_some(token)
 }

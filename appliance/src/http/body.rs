@@ -1,4 +1,4 @@
-//! Bodies of answers: whole buffers, and files that are read as they are sent.
+//! Bodies of answers: buffers in memory, and files that are read while they are sent.
 
 use std::{collections::VecDeque, convert::Infallible, io, ops::Range, pin::Pin, task};
 
@@ -8,16 +8,16 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The one body type of all listeners.
+/// The body type of all listeners.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A body that is already in memory.
+/// Makes a body of bytes in memory.
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// As the API refuses what is asked of objects.
+/// Makes a refusal in the form of the API's.
 #[must_use]
 pub fn refuse(status: &Status) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -29,16 +29,16 @@ pub fn refuse(status: &Status) -> Response<ResponseBody> {
     response
 }
 
-/// Most bytes that are handed to a connection at once: what a client does not read is not counted as sent.
+/// How many bytes a connection gets at once: bytes that a client does not read must not count as sent.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A body of several buffers that others send too.
+/// Makes a body of several shared buffers.
 #[must_use]
 pub fn shared(parts: Vec<Bytes>) -> ResponseBody {
     ObservedChunks(parts.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// Tells its end with the last part, which [`Observed`] looks at.
+/// Reports its end with the last part, which [`Observed`] needs.
 struct ObservedChunks(VecDeque<Bytes>);
 
 impl Body for ObservedChunks {
@@ -70,7 +70,7 @@ impl Body for ObservedChunks {
     }
 }
 
-/// A body that keeps something until it is sent, or nobody wants it any more.
+/// A body that holds a value until it is sent or dropped.
 #[derive(Debug)]
 pub struct PermitBody<G> {
     pub body: ResponseBody,
@@ -97,13 +97,13 @@ impl<G: Unpin> Body for PermitBody<G> {
     }
 }
 
-/// A short answer for people and firmware.
+/// Makes a short text answer, for people and firmware.
 #[must_use]
 pub fn text(status: StatusCode, message: impl Into<String>) -> Response<ResponseBody> {
     with_type(status, "text/plain; charset=utf-8", message.into() + "\n")
 }
 
-/// An answer with a content type.
+/// Makes an answer with a content type.
 #[must_use]
 pub fn with_type(status: StatusCode, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<ResponseBody> {
     let mut response = Response::new(full(bytes));
@@ -112,16 +112,16 @@ pub fn with_type(status: StatusCode, content_type: &'static str, bytes: impl Int
     response
 }
 
-/// An answer in JSON.
+/// Makes an answer in JSON.
 #[must_use]
 pub fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response<ResponseBody> {
     match serde_json::to_vec(value) {
         Ok(bytes) => with_type(status, "application/json", bytes),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("encoding the answer: {error}")),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("could not encode the answer: {error}")),
     }
 }
 
-/// Calls back with each range of a content that is handed to the connection, before the client can have it.
+/// Calls back with each range of a content before the connection, and so the client, gets it.
 pub struct SentRangeBody<F: FnMut(Range<u64>)> {
     inner: ResponseBody,
     at: u64,

@@ -1,16 +1,12 @@
 //! Plain HTTP on the provisioning network: what firmware, iPXE and agents fetch.
 //!
-//! Integrity does not come from here: the agent checks the image against digests that it got by
-//! TLS, and its own identity is a sealed token. Paths are read by [`firesteel_boot::RoutePath`].
+//! Integrity does not depend on this listener: the agent checks the image against digests that it got by TLS, and
+//! proves its own identity with a sealed token. [`firesteel_boot::RoutePath`] parses the paths.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    ops::Range,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use firesteel_boot::{AskerMismatch, BootFileName, RoutePath, ScriptRequest, seed_archive};
@@ -20,26 +16,24 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use ring::digest;
 
-use super::{
-    body::{Observed, ResponseBody, SentRangeBody, text, with_type},
-    boot_files::{BootFiles, KeptBootFiles},
-    file::{BodyOffset, ServedContent, answer_bytes, answer_seed_and_file},
-    images::{IMAGES_PATH, ImageFiles},
-    server::RequestBody,
-};
-use crate::net::named_clients::{NamedClients, NamingDecision};
+use super::body::{Observed, ResponseBody, SentRangeBody, text, with_type};
+use super::boot_files::{BootFiles, KeptBootFiles};
+use super::file::{BodyOffset, ServedContent, answer_bytes, answer_seed_and_file};
+use super::images::{IMAGES_PATH, ImageFiles};
+use super::server::RequestBody;
+use firesteel_net::named_clients::{NamedClients, NamingDecision};
 
-/// What the listener serves from.
+/// The state of the boot listener.
 #[derive(Clone, Debug)]
 pub struct BootServer {
     pub control: Control,
     pub files: BootFiles,
-    /// What was served before an upgrade, for boots that are under way.
+    /// The boot files from before an upgrade, for boots that are under way.
     pub kept: Option<KeptBootFiles>,
     pub images: ImageFiles,
-    /// Whose wrong queries were named in the log.
+    /// Clients whose wrong queries were named in the log.
     pub refused: Arc<Mutex<NamedClients<IpAddr>>>,
-    /// Who was named in the log for asking from an address that may not be its own.
+    /// Machines that were named in the log for asking from an address that may not be theirs.
     pub mismatched: Arc<Mutex<NamedClients<(Mac, IpAddr)>>>,
 }
 
@@ -66,7 +60,7 @@ impl BootServer {
                 with_type(StatusCode::OK, "application/octet-stream", probe.program(drive))
             }
             RoutePath::NoDisk { mac } => {
-                self.control.note(mac, NetworkEvent::NoDisk);
+                self.control.network.note(mac, NetworkEvent::NoDisk);
                 text(StatusCode::OK, "noted")
             }
         }
@@ -74,10 +68,10 @@ impl BootServer {
 
     async fn script(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         match ScriptRequest::parse(request.uri().query().unwrap_or_default()) {
-            // A script is made for who goes on with it: a look at its length begins no boot and makes no token.
+            // A script is made only for a client that will run it: a `HEAD` request begins no boot and makes no token.
             Ok(_) if request.method() == Method::HEAD => script_answer(String::new()),
             Ok(asked) => {
-                let BootScript { text, kind } = self.control.script(&asked, remote.ip()).await;
+                let BootScript { text, kind } = self.control.boots.script(&asked, remote.ip()).await;
                 if let ScriptKind::Mismatch(mismatch) = &kind {
                     self.warn_mismatch(asked.mac, mismatch);
                 }
@@ -90,27 +84,27 @@ impl BootServer {
         }
     }
 
-    /// Says once for each address why it gets no script: few people see a machine's own console.
+    /// Warns once for each address of why it gets no script: the machine's own console is rarely watched.
     fn warn_refused(&self, remote: IpAddr, why: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match refused.name(Timestamp::now(), remote, false) {
             NamingDecision::Now => {
-                tracing::warn!(%remote, "could not give a boot script: {why}; the query of iPXE is wanted")
+                tracing::warn!(%remote, "could not give a boot script: {why}; send the query of our script for iPXE")
             }
             NamingDecision::More => {
-                tracing::warn!("more clients than are named ask for boot scripts with a wrong query")
+                tracing::warn!("more clients than the log names ask for boot scripts with a wrong query")
             }
             NamingDecision::Not => {}
         }
     }
 
-    /// Says once of each MAC and address why it gets no token: the console of the machine is often seen by no person.
+    /// Warns once for each MAC and address of why it gets no token: the machine's own console is rarely watched.
     fn warn_mismatch(&self, mac: Mac, mismatch: &AskerMismatch) {
         let mut named = self.mismatched.lock().unwrap_or_else(PoisonError::into_inner);
         match named.name(Timestamp::now(), (mac, mismatch.from()), self.control.is_host(mac)) {
             NamingDecision::Now => tracing::warn!(%mac, "could not give a token: {mismatch}"),
             NamingDecision::More => {
-                tracing::warn!("more machines than are named ask from addresses that may not be theirs")
+                tracing::warn!("more machines than the log names ask from addresses that may not be theirs")
             }
             NamingDecision::Not => {}
         }
@@ -123,18 +117,18 @@ impl BootServer {
         let (control, file) = (self.control.clone(), file.to_owned());
         let answer = answer_bytes(request.method(), request.headers(), &blob.content(), &[blob.bytes.clone()]);
         observed(request, answer, move |bytes| {
-            control.note_address(remote.ip(), NetworkEvent::Loader { file, bytes, via: "http" });
+            control.network.note_address(remote.ip(), NetworkEvent::Loader { file, bytes, via: "http" });
         })
     }
 
-    /// Kernel or initramfs. In front of an initramfs goes the seed: the kernel unpacks both.
+    /// Sends the kernel, or the initramfs with the seed in front of it: the kernel unpacks both.
     async fn boot_file(
         &self,
         request: &Request<RequestBody>,
         token: &str,
         file: BootFileName,
     ) -> Response<ResponseBody> {
-        let grant = match self.control.open_boot(token).await {
+        let grant = match self.control.boots.open_boot(token).await {
             Ok(grant) => grant,
             Err(AccessDenial::Internal(why)) => return text(StatusCode::SERVICE_UNAVAILABLE, why),
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
@@ -145,7 +139,7 @@ impl BootServer {
                 Ok(seed) => seed,
                 Err(error) => {
                     tracing::error!(%error, "could not make a seed");
-                    let text_for_client = "the seed could not be made; see the appliance's log";
+                    let text_for_client = "could not make the seed; see the appliance's log";
                     return text(StatusCode::INTERNAL_SERVER_ERROR, text_for_client);
                 }
             },
@@ -160,14 +154,14 @@ impl BootServer {
             Some(_) | None => {
                 let blob = self.files.file(file);
                 let content = content(&seed, blob.bytes.len() as u64, &blob.etag);
-                // The ramdisk is shared by all answers: thousands of slow readers must not each hold a copy.
+                // All answers share the ramdisk: thousands of slow readers must not each hold a copy.
                 answer_bytes(request.method(), request.headers(), &content, &[seed, blob.bytes.clone()])
             }
         };
         self.counted(request, response, grant, file, seed_bytes)
     }
 
-    /// Has what is sent of a boot file counted for its token, without the seed in front of it.
+    /// Counts what is sent of a boot file for its token, without the seed in front of it.
     fn counted(
         &self,
         request: &Request<RequestBody>,
@@ -177,7 +171,7 @@ impl BootServer {
         seed_bytes: u64,
     ) -> Response<ResponseBody> {
         let (mac, claims) = (grant.mac, grant.claims);
-        // The first time is a stage of the boot, which is written as such.
+        // The first transfer is a stage of the boot, and is recorded as such.
         let is_stage = Arc::new(AtomicBool::new(false));
         let (control, was_stage) = (self.control.clone(), Arc::clone(&is_stage));
         let response = observed(request, response, move |bytes| {
@@ -185,14 +179,14 @@ impl BootServer {
                 BootFileName::Kernel => NetworkEvent::Kernel { bytes },
                 BootFileName::Initramfs => NetworkEvent::Initramfs { bytes },
             };
-            control.boot_file_fetched(mac, event, was_stage.load(Ordering::Relaxed));
+            control.network.boot_file_fetched(mac, event, was_stage.load(Ordering::Relaxed));
         });
         let Some(BodyOffset(start)) = response.extensions().get().copied() else { return response };
         let control = self.control.clone();
         response.map(|body| {
             SentRangeBody::boxed(body, start, move |sent: Range<u64>| {
                 let of_file = sent.start.saturating_sub(seed_bytes)..sent.end.saturating_sub(seed_bytes);
-                if control.boot_bytes_sent(&claims, file, of_file) {
+                if control.observations.boot_bytes_sent(&claims, file, of_file) {
                     is_stage.store(true, Ordering::Relaxed);
                 }
             })
@@ -200,13 +194,12 @@ impl BootServer {
     }
 }
 
-/// What goes in front of the ramdisk of this boot.
-fn seed_of(grant: &BootGrant) -> Result<Bytes, String> {
-    let json = serde_json::to_vec(&grant.seed).map_err(|error| error.to_string())?;
-    seed_archive(&json).map(Bytes::from).map_err(|error| error.to_string())
+/// Makes the archive that goes in front of this boot's ramdisk.
+fn seed_of(grant: &BootGrant) -> anyhow::Result<Bytes> {
+    Ok(seed_archive(&serde_json::to_vec(&grant.seed)?).map(Bytes::from)?)
 }
 
-/// A file with a seed in front of it.
+/// Describes a file with a seed in front of it.
 fn content(seed: &[u8], file_bytes: u64, file_etag: &str) -> ServedContent {
     let seed_digest = digest::digest(&digest::SHA256, seed);
     let etag = if seed.is_empty() {
@@ -217,14 +210,14 @@ fn content(seed: &[u8], file_bytes: u64, file_etag: &str) -> ServedContent {
     ServedContent { length: seed.len() as u64 + file_bytes, etag, content_type: "application/octet-stream" }
 }
 
-/// A script speaks for this moment only.
+/// Makes a script answer that must not be cached.
 fn script_answer(text: String) -> Response<ResponseBody> {
     let mut response = with_type(StatusCode::OK, "text/plain; charset=utf-8", text);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// Tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
+/// Calls `done` when a whole answer (not a part, not a `HEAD`) was sent.
 fn observed(
     request: &Request<RequestBody>,
     response: Response<ResponseBody>,

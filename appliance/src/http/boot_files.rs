@@ -1,16 +1,14 @@
-//! What is served to boot hosts: loaders, kernel and initramfs, and those that were served before an upgrade.
+//! The files that boot hosts: loaders, kernel and initramfs, and those from before an upgrade.
 //!
 //! ```text
 //!   --boot-files ─► BootFiles (in memory) ─► copied to DATA/boot/ID, once
-//!   DATA/boot/OTHER ─► KeptBootFiles (on disk): what the last appliance served. A boot that began with it goes on with it
+//!   DATA/boot/OTHER ─► KeptBootFiles (on disk): those of the last appliance, for boots that began with them
 //! ```
 
-use std::{
-    collections::HashMap,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -24,14 +22,14 @@ use super::file::ServedContent;
 const KERNEL: &str = "vmlinuz";
 const INITRAMFS: &str = "initramfs.zst";
 const MANIFEST: &str = "manifest.json";
-/// When an appliance that serves the folder's files started last.
+/// The file whose time says when an appliance last started with the folder's files.
 const STAMP: &str = "served-at";
 
-/// Kernel, initramfs and loaders together: they are kept in memory. A kernel with its ramdisk and every
-/// firmware of a distribution has less.
+/// The limit of kernel, initramfs and loaders together, which are kept in memory. A kernel with its ramdisk and all
+/// firmware of a distribution stays below it.
 pub const BOOT_FILES_BYTES_MAX: usize = 96 << 20;
 
-/// One file that is served from memory.
+/// A file that is served from memory.
 #[derive(Clone, Debug)]
 pub struct ServedBlob {
     pub bytes: Bytes,
@@ -50,7 +48,7 @@ impl ServedBlob {
         BootFile { sha256: self.sha256, bytes: self.bytes.len() as u64 }
     }
 
-    /// What an answer says of it.
+    /// Returns length, tag and type for an answer.
     #[must_use]
     pub fn content(&self) -> ServedContent {
         let length = self.bytes.len() as u64;
@@ -58,12 +56,12 @@ impl ServedBlob {
     }
 }
 
-/// Kernel, initramfs and loaders.
+/// The kernel, initramfs and loaders.
 #[derive(Clone, Debug)]
 pub struct BootFiles {
     pub kernel: ServedBlob,
     pub initramfs: ServedBlob,
-    /// Names the agent in the initramfs, where the manifest does.
+    /// The digest of the agent in the initramfs, if the manifest names it.
     agent: Option<Sha256>,
     pub loaders: Arc<HashMap<String, ServedBlob>>,
 }
@@ -76,7 +74,7 @@ impl BootFiles {
     pub fn load(boot_files: &Path, loaders: &Path) -> anyhow::Result<Self> {
         let read = |folder: &Path, name: &str, hint: &str| {
             let path = folder.join(name);
-            std::fs::read(&path).map(ServedBlob::new).with_context(|| format!("reading {} ({hint})", path.display()))
+            fs::read(&path).map(ServedBlob::new).with_context(|| format!("could not read {} ({hint})", path.display()))
         };
         let hint = "made by `ramdisk build`; name its folder with --boot-files";
         let kernel = read(boot_files, KERNEL, hint)?;
@@ -107,19 +105,20 @@ impl BootFiles {
         }
     }
 
-    /// What is fetched to boot the agent.
+    /// The digests of the files that boot the agent.
     #[must_use]
     pub fn set(&self) -> BootFileSet {
         BootFileSet { kernel: self.kernel.boot_file(), initramfs: self.initramfs.boot_file(), agent: self.agent }
     }
 }
 
-/// The ramdisk's manifest has `{bytes, sha256}` under `vmlinuz`, `initramfs` and `agent`. Returns the agent's digest.
+/// Checks the files against the ramdisk's manifest, which has `{bytes, sha256}` under `vmlinuz`, `initramfs` and
+/// `agent`. Returns the agent's digest.
 fn check_manifest(folder: &Path, files: &[(&str, &ServedBlob)]) -> anyhow::Result<Option<Sha256>> {
     let path = folder.join(MANIFEST);
-    let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let bytes = std::fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
     let manifest: serde_json::Value =
-        serde_json::from_slice(&bytes).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("could not read {}", path.display()))?;
     for (name, blob) in files {
         let stated = manifest[*name]["sha256"]
             .as_str()
@@ -138,7 +137,7 @@ fn check_manifest(folder: &Path, files: &[(&str, &ServedBlob)]) -> anyhow::Resul
     Ok(Some(agent))
 }
 
-/// Files that were served before an upgrade.
+/// The boot files from before an upgrade.
 #[derive(Clone, Debug)]
 pub struct KeptBootFiles {
     pub set: BootFileSet,
@@ -146,7 +145,7 @@ pub struct KeptBootFiles {
 }
 
 impl KeptBootFiles {
-    /// Says where one of the files is.
+    /// Returns the path of one of the files.
     #[must_use]
     pub fn path(&self, name: BootFileName) -> PathBuf {
         self.folder.join(match name {
@@ -156,7 +155,7 @@ impl KeptBootFiles {
     }
 }
 
-/// Copies what is served now to `store`, and finds what was served last before it; what is older is removed.
+/// Copies the current files to `store`, and finds those that were served before them; older ones are removed.
 ///
 /// # Errors
 /// When something cannot be read or written there.
@@ -171,16 +170,16 @@ pub fn keep(store: &Path, boot_files: &Path, files: &BootFiles) -> io::Result<Op
         fs::create_dir(&unfinished)?;
         fs::write(unfinished.join(KERNEL), &files.kernel.bytes)?;
         fs::write(unfinished.join(INITRAMFS), &files.initramfs.bytes)?;
-        // A copy would have the permissions of the file that is served.
+        // A plain copy would have the permissions of the file that is served.
         fs::write(unfinished.join(MANIFEST), fs::read(boot_files.join(MANIFEST))?)?;
         fs::rename(&unfinished, &own)?;
     }
     if let Err(error) = stamp(&own) {
-        // The time of an earlier start is as good, where there is no room for another.
+        // If there is no room for a new stamp, the time of an earlier start will do.
         if !own.join(STAMP).is_file() {
             return Err(error);
         }
-        tracing::warn!(%error, folder = %own.display(), "could not note that these boot files are served");
+        tracing::warn!(%error, folder = %own.display(), "could not record that these boot files are served");
     }
     let mut others = Vec::new();
     for entry in fs::read_dir(store)? {
@@ -198,15 +197,15 @@ pub fn keep(store: &Path, boot_files: &Path, files: &BootFiles) -> io::Result<Op
     let Some((_, folder)) = newest else { return Ok(None) };
     match read_set(&folder) {
         Ok(set) => Ok(Some(KeptBootFiles { set, folder })),
-        // A power cut may have left half of it.
+        // A power cut may have left an incomplete folder.
         Err(error) => {
-            tracing::warn!(folder = %folder.display(), "could not keep what was served before: {error:#}");
+            tracing::warn!(folder = %folder.display(), "could not keep the earlier boot files: {error:#}");
             remove_folder(&folder).map(|()| None)
         }
     }
 }
 
-/// Notes that a folder's files are served now.
+/// Records that a folder's files are served now.
 fn stamp(folder: &Path) -> io::Result<()> {
     let new = folder.join("stamp.new");
     fs::write(&new, Timestamp::now().to_string())?;
@@ -222,7 +221,7 @@ fn id(set: &BootFileSet) -> String {
 fn read_set(folder: &Path) -> anyhow::Result<BootFileSet> {
     let read = |name: &str| {
         let path = folder.join(name);
-        fs::read(&path).map(ServedBlob::new).with_context(|| format!("reading {}", path.display()))
+        fs::read(&path).map(ServedBlob::new).with_context(|| format!("could not read {}", path.display()))
     };
     let (kernel, initramfs) = (read(KERNEL)?, read(INITRAMFS)?);
     let agent = check_manifest(folder, &[(KERNEL, &kernel), ("initramfs", &initramfs)])?;

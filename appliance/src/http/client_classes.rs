@@ -1,14 +1,14 @@
-//! What an address is to the listeners of the provisioning network: of known hosts, of this machine, or a stranger's.
+//! Classes of client addresses on the provisioning network: known hosts, this machine, and strangers.
 //!
-//! Which hosts are known at an address is control's to say ([`firesteel_control::Control::hosts_at`]). It opens nothing by
-//! itself: places are kept for them when strangers want them all.
+//! Control knows which hosts are at an address ([`firesteel_control::NetworkLog::hosts_at`]). The class gives no rights:
+//! it only reserves connections for hosts when strangers want them all.
 
 use std::net::IpAddr;
 
 use super::{connection_admission::Standings, connection_table::ClientClass};
-use crate::net::tftp::HostsAt;
+use firesteel_net::tftp::HostsAt;
 
-/// Judges addresses where the appliance itself has this one: who comes from there is on this machine.
+/// Makes the function that classifies addresses; connections from `own` come from this machine.
 #[must_use]
 pub fn client_classes(own: IpAddr, hosts: HostsAt) -> Standings {
     Standings::new(move |address| standing(address, own, &hosts))
@@ -22,7 +22,7 @@ fn standing(address: IpAddr, own: IpAddr, hosts: &HostsAt) -> ClientClass {
     if hosts.is_empty() { ClientClass::Stranger } else { ClientClass::Known(hosts) }
 }
 
-/// Whether a connection from there comes from a program on this machine.
+/// Tells whether a connection from this address comes from a program on this machine.
 pub(super) fn is_on_this_machine(address: IpAddr, own: Option<IpAddr>) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || own == Some(address)

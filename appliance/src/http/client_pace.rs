@@ -1,38 +1,34 @@
-//! Clients that do not take what they asked for, and requests that never end.
+//! Limits for clients that do not read their answers, and for requests that never end.
 //!
-//! [`ClientPace`] decides, without a clock; [`Paced`] is a connection that ends by it, and [`DeadlineBody`] a body
-//! that must be there in time.
+//! [`ClientPace`] decides, without a clock; [`Paced`] is a connection that ends by its decision, and [`DeadlineBody`] a
+//! body that must arrive in time.
 
-use std::{
-    io::{self, IoSlice},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::{Duration, Instant},
-};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep, sleep_until},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep, sleep_until};
 
 use super::connection_use::PlaceRequest;
 
-/// What a client has to take within one period while we wait for it: a kilobyte a second, which a
-/// modem exceeds. A machine that boots at that rate would need days for its ramdisk.
+/// How much a client must take within one period while we wait for it: a kilobyte a second, which a modem exceeds. A
+/// machine at that rate would need days to fetch its ramdisk.
 pub const PERIOD_BYTES_MIN: u64 = 64 << 10;
 
-/// How fast a client takes what is sent. Time in which we have nothing to send does not count.
+/// Measures how fast a client takes what is sent. Time in which we have nothing to send does not count.
 #[derive(Debug)]
 pub struct ClientPace {
     period: Duration,
-    /// How long we have waited for it, before `since`.
+    /// How long we waited for it before `since`.
     waited: Duration,
-    /// We wait since then.
+    /// The time since which we wait.
     since: Option<Instant>,
-    /// What it took in that time.
+    /// How much it took in that time.
     bytes: u64,
 }
 
@@ -46,7 +42,7 @@ impl ClientPace {
         Self { period, waited: Duration::ZERO, since: None, bytes: 0 }
     }
 
-    /// So much was taken.
+    /// Records that the client took some bytes.
     pub fn took(&mut self, bytes: usize, now: Instant) {
         self.bytes += bytes as u64;
         if let Some(since) = self.since.take() {
@@ -54,7 +50,7 @@ impl ClientPace {
         }
     }
 
-    /// The client takes nothing more at the moment. Tells how long to wait for it.
+    /// Records that the client takes nothing more at the moment; returns how long to wait for it.
     ///
     /// # Errors
     /// When we waited a whole period, and it took less than [`PERIOD_BYTES_MIN`].
@@ -95,7 +91,7 @@ impl<S> Paced<S> {
         loop {
             let now = now();
             let Ok(left) = self.pace.blocked(now) else {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes too little")));
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
             };
             let at = tokio::time::Instant::from_std(now + left);
             let timer = self.look_again.get_or_insert_with(|| Box::pin(sleep_until(at)));
@@ -145,7 +141,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// A request's body that fails when it is not there in time, and says when it is.
+/// A request's body that fails if it does not arrive in time, and tells when it has arrived.
 #[derive(Debug)]
 pub struct DeadlineBody<B> {
     inner: B,
@@ -175,7 +171,7 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
-        // The time runs from the first look, which is when the handler begins to read.
+        // The time runs from the first poll, when the handler begins to read.
         let end = this.end.get_or_insert_with(|| Box::pin(sleep(this.time)));
         if end.as_mut().poll(context).is_ready() {
             let text = format!("it took longer than {} s", this.time.as_secs_f32());
@@ -203,7 +199,7 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(60);
 
-    /// A client that takes so much every three seconds; when it was cut off, if it was.
+    /// A client that takes some bytes every three seconds. Returns when it was cut off, if it was.
     fn drip(bytes: usize, seconds: u64) -> Option<u64> {
         let start = Instant::now();
         let mut pace = ClientPace::new(PERIOD);

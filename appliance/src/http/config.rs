@@ -7,9 +7,9 @@
 //! | another path | 404 |
 //! | another method | 405 |
 //!
-//! The token comes as `Authorization: Bearer TOKEN` or as `?token=TOKEN`. Why a config was refused stands in the header
-//! `X-Firesteel-Reason`, for whoever looks with curl; on the host it is told as well. The same answers the paths below
-//! `/config/` of the agents' listener, where stubs of earlier versions lead.
+//! The token comes as `Authorization: Bearer TOKEN` or as `?token=TOKEN`. The header `X-Firesteel-Reason` says why a
+//! config was refused, for a person with curl; the host's status says it as well. The paths below `/config/` of the
+//! agents' listener give the same answers: stubs of earlier versions lead there.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -19,37 +19,35 @@ use firesteel_ignition::CONFIG_BYTES_MAX;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{
-    bearer,
-    body::{Observed, ResponseBody, full},
-    connection_table::Share,
-    server::RequestBody,
-};
+use super::bearer;
+use super::body::{Observed, ResponseBody, full};
+use super::connection_table::Share;
+use super::server::RequestBody;
 
-/// Connections of one listener. Every host asks once, and holds one while it waits: 200 that boot at once find room.
+/// Connections of one listener. Every host has one while it waits: 200 that boot at once fit.
 pub const CONNECTIONS: Share = Share { total: 320, per_client: 8, per_known: 4 };
-/// Configs on their way to clients, in all: 8 of the largest, hundreds of usual ones. Who finds no room is told to
-/// come again (503), which Ignition does.
+/// The bytes of all configs that are being sent: 8 of the largest, hundreds of usual ones. A client for which there is
+/// no room gets 503, after which Ignition tries again.
 pub const ANSWERS_BYTES_MAX: usize = 24 << 20;
-/// An answer counts by pieces of this size.
+/// The unit in which answers are counted.
 const UNIT_BYTES: usize = 64 << 10;
-/// Room for the largest config with what it gets from the appliance: files, and a token wherever it leads to us.
+/// The units of the largest config with the appliance's additions: files, and a token in every URL that leads here.
 const LARGEST_UNITS: u32 = 48;
 const _: () = assert!(LARGEST_UNITS as usize * UNIT_BYTES >= CONFIG_BYTES_MAX / 2 * 3);
-/// Configs that are put together at a time: it takes the processor, and several times their size.
+/// How many configs are made at a time: it takes processor time, and several times their size in memory.
 pub const MAKING_MAX: usize = 2;
-/// What is said of a refusal.
+/// The limit of a refusal's text.
 const REASON_BYTES_MAX: usize = 512;
 const REASON: &str = "x-firesteel-reason";
 
-/// What both listeners of configs, and the agents', serve from. Clones share it.
+/// The state of the listeners that serve configs. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ConfigServer {
     configs: ConfigController,
     rooms: ConfigServerLimits,
 }
 
-/// What bounds answers.
+/// The limits of answers.
 #[derive(Clone, Debug)]
 struct ConfigServerLimits {
     answers: Arc<Semaphore>,
@@ -64,7 +62,7 @@ enum ConfigRoute<'a> {
     Refused(StatusCode),
 }
 
-/// Pure. The last part of the path is the name, as upstream reads it.
+/// Parses a path. Its last part is the name, as in upstream. Pure.
 fn route<'a>(method: &Method, path: &'a str) -> ConfigRoute<'a> {
     if method != Method::GET && method != Method::HEAD {
         return ConfigRoute::Refused(StatusCode::METHOD_NOT_ALLOWED);
@@ -80,7 +78,7 @@ fn route<'a>(method: &Method, path: &'a str) -> ConfigRoute<'a> {
     }
 }
 
-/// What the count of answers calls a request that names no config.
+/// The word for a request without a config in the metrics.
 fn word(status: StatusCode) -> &'static str {
     match status {
         StatusCode::METHOD_NOT_ALLOWED => "method",
@@ -101,7 +99,7 @@ impl ConfigServer {
         match route(&parts.method, parts.uri.path()) {
             ConfigRoute::Health => empty(StatusCode::OK),
             ConfigRoute::Refused(status) => {
-                self.configs.config_refused(word(status));
+                self.configs.count(word(status));
                 empty(status)
             }
             ConfigRoute::Config(name) => {
@@ -126,14 +124,14 @@ impl ConfigServerLimits {
         }
     }
 
-    /// Answers by what is made. Nothing is made where there is no room for its answer: what is made is told of as
-    /// fetched.
+    /// Answers with what `make` makes. It makes nothing if there is no room for the answer: a config that was made is
+    /// reported as fetched.
     async fn answer(
         &self,
         is_head: bool,
         make: impl Future<Output = Result<Vec<u8>, ConfigRefusal>>,
     ) -> Response<ResponseBody> {
-        // A turn is waited for, so at most so many hold room that they may not need.
+        // Requests wait for their turn, so only a few hold room that they may not need.
         let Ok(turn) = self.making.acquire().await else { return empty(StatusCode::SERVICE_UNAVAILABLE) };
         let room = if is_head {
             None
@@ -155,8 +153,8 @@ impl ConfigServerLimits {
         }
     }
 
-    /// What an answer of this length does not need is there for others. One that is longer than the largest that should
-    /// be may find no room.
+    /// Gives back the room that an answer of this length does not need. An answer that is longer than the largest
+    /// expected one may find no room.
     fn fitted(&self, mut room: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let (held, needed) = (room.num_permits(), bytes.div_ceil(UNIT_BYTES).max(1));
         if needed > held {
@@ -169,7 +167,7 @@ impl ConfigServerLimits {
     }
 }
 
-/// As upstream: Ignition takes what it gets by its content.
+/// Makes the answer as upstream does: Ignition recognises a config by its content.
 fn ok(length: usize, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -208,7 +206,7 @@ fn refused(refusal: &ConfigRefusal) -> Response<ResponseBody> {
     response
 }
 
-/// For programs that cannot set a header. Tokens are base64url, which a query holds as they are.
+/// Reads the token of a program that cannot set a header. Tokens are base64url, which a query holds unchanged.
 fn token_in(query: &str) -> Option<&str> {
     let mut tokens = query.split('&').filter_map(|pair| pair.strip_prefix("token="));
     let token = tokens.next().filter(|token| !token.is_empty())?;
@@ -251,7 +249,7 @@ mod tests {
         }
     }
 
-    /// A host was told of as having fetched a config that it was not given.
+    /// A host was reported as having fetched a config that it had not been given.
     #[tokio::test]
     async fn nothing_is_made_without_room_for_its_answer() {
         let (rooms, made) = (ConfigServerLimits::new(), std::cell::Cell::new(0));
@@ -261,7 +259,7 @@ mod tests {
         };
         let largest = LARGEST_UNITS as usize * UNIT_BYTES;
         let mut held = Vec::new();
-        // A small one takes no more than it needs.
+        // A small answer takes no more than it needs.
         for bytes in [largest, largest, largest, largest, largest, largest, largest, UNIT_BYTES / 2] {
             held.push(rooms.answer(false, make(bytes)).await);
         }

@@ -1,23 +1,19 @@
-//! The way to some places ([`super::connection_table`]), for connections and bodies.
+//! Admission of connections and bodies to a bounded number of places ([`super::connection_table`]).
 
-use std::{
-    fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::{
-    connection_table::{ClientClass, ConnectionTable, EnteredPlace, PlaceId, PlaceRefusal, Share},
-    connection_use::Occupant,
-};
+use super::connection_table::{ClientClass, ConnectionTable, EnteredPlace, PlaceId, PlaceRefusal, Share};
+use super::connection_use::Occupant;
 
-/// Between two looks for a connection that could yield by now: none says so.
+/// The time between two looks for a connection that can yield by now: none announces it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What an address is to us, now.
+/// The function that classifies an address now.
 #[derive(Clone)]
 pub struct Standings(Arc<dyn Fn(IpAddr) -> ClientClass + Send + Sync>);
 
@@ -33,11 +29,11 @@ impl fmt::Debug for Standings {
     }
 }
 
-/// The way to some places. Clones share them.
+/// Admits clients to places. Clones share the places.
 #[derive(Clone, Debug)]
 pub struct ConnectionAdmission {
     places: Arc<Mutex<ConnectionTable>>,
-    /// A place was given back.
+    /// Wakes those who wait when a place was given back.
     left: Arc<Notify>,
     standings: Standings,
 }
@@ -48,7 +44,7 @@ impl ConnectionAdmission {
         Self { places: Arc::new(Mutex::new(ConnectionTable::new(share))), left: Arc::default(), standings }
     }
 
-    /// A place for as long as the guest is kept, whatever others want.
+    /// Takes a place that its holder keeps, whatever others want.
     ///
     /// # Errors
     /// When this client may have none.
@@ -56,7 +52,7 @@ impl ConnectionAdmission {
         self.enter_as(client, &(self.standings.0)(client), Occupant::idle_occupant(Instant::now()))
     }
 
-    /// A place until another client needs it more; see [`OccupiedPlace::occupant`].
+    /// Takes a place that another client may claim later; see [`OccupiedPlace::occupant`].
     ///
     /// # Errors
     /// When this client may have none.
@@ -64,7 +60,7 @@ impl ConnectionAdmission {
         self.enter_as(client, &(self.standings.0)(client), Occupant::new(Instant::now()))
     }
 
-    /// The same. Where there is no place at all, a client that is known waits for one.
+    /// Takes a place that another client may claim later. If there is none at all, a known client waits for one.
     ///
     /// # Errors
     /// When this client may have none.
@@ -74,7 +70,7 @@ impl ConnectionAdmission {
             let standing = (self.standings.0)(client);
             match self.enter_as(client, &standing, Occupant::new(Instant::now())) {
                 Err(PlaceRefusal::Full) if standing != ClientClass::Stranger => {
-                    // It tries again, also where no place was given back.
+                    // It tries again even if no place was given back.
                     drop(tokio::time::timeout(LOOK_AGAIN, left).await);
                 }
                 entered => return entered,
@@ -109,13 +105,13 @@ pub struct OccupiedPlace {
 }
 
 impl OccupiedPlace {
-    /// Who has the place.
+    /// The holder of the place.
     #[must_use]
     pub fn occupant(&self) -> &Arc<Occupant> {
         &self.occupant
     }
 
-    /// Whether another one had to go for it.
+    /// Tells whether another connection had to yield for it.
     #[must_use]
     pub fn made_room(&self) -> bool {
         self.made_room
@@ -185,7 +181,7 @@ mod tests {
         assert_eq!(door.lock().taken(), 1);
     }
 
-    /// Its place in the queue is kept: it is not sent away.
+    /// It keeps its place in the queue: it is not turned away.
     #[tokio::test]
     async fn a_known_client_waits_where_all_are_taken_and_a_stranger_does_not() {
         let standing = |client: IpAddr| if client == address(9) { host() } else { ClientClass::Stranger };

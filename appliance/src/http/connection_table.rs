@@ -1,60 +1,58 @@
-//! Who gets one of a bounded number of places. Pure.
+//! Decides who gets one of a bounded number of places. Pure.
 //!
-//! A place is a connection, or the memory for a large body. A quarter of them is kept for clients that are known: as
-//! with the addresses of DHCP, a crowd of machines that are no hosts must not keep a host from booting. What makes a client
-//! known is the caller's to say. One that is known has few of the quarter, however many addresses speak in its name: a
-//! machine that forges the leases of some hosts takes their share, and not that of the others.
+//! A place is a connection, or the memory for a large body. A quarter of the places is reserved for known clients: a
+//! crowd of other machines must not keep a host from booting (DHCP reserves addresses for the same reason). The caller
+//! says which clients are known. Each known client may have only a few of the reserved places, whatever the number of
+//! its addresses: a machine that forges the leases of some hosts takes their share, not that of the others.
 //!
 //! | client | may have |
 //! |---|---|
-//! | stranger | [`Share::per_client`] of the three quarters that are for all |
-//! | known | the same, and [`Share::per_known`] of what is kept |
-//! | on this machine | whatever is free |
+//! | stranger | [`Share::per_client`] of the three quarters that are not reserved |
+//! | known | the same, and [`Share::per_known`] of the reserved quarter |
+//! | on this machine | any free place |
 //!
-//! When all that a client may have is taken, the connection yields that has waited for longest without a whole request
-//! ([`Occupant`]), first of strangers, and of these first one that never sent any. A stranger never takes the place of a
-//! client that is known.
+//! When all that a client may have is taken, the connection yields that has waited longest without a whole request
+//! ([`Occupant`]): strangers before known clients, and among them those first that have sent none yet. A stranger never
+//! takes the place of a known client.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-    sync::Arc,
-    time::Instant,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::connection_use::Occupant;
 
-/// How many places there are, and for whom.
+/// How many places there are, and for which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// In all.
+    /// The number of all places.
     pub total: usize,
-    /// For one address, besides those that are kept.
+    /// The places of one address, besides reserved ones.
     pub per_client: usize,
-    /// For one client that is known, of those that are kept.
+    /// The reserved places of one known client.
     pub per_known: usize,
 }
 
 impl Share {
-    /// For clients alone that are known: a quarter.
+    /// The number of reserved places: a quarter.
     #[must_use]
     pub const fn kept(&self) -> usize {
         self.total / 4
     }
 
-    /// For everybody.
+    /// The number of places for all clients.
     #[must_use]
     pub const fn common(&self) -> usize {
         self.total - self.kept()
     }
 }
 
-/// What a client is to us.
+/// The class of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientClass {
-    /// On this machine: people and programs of its owner, whom no limit of one client holds.
+    /// The client runs on this machine: its owner's people and programs, for whom no limit per client holds.
     Owner,
-    /// An address of these hosts, or of these operators.
+    /// The address belongs to these hosts, or to these operators.
     Known(Vec<Arc<str>>),
     Stranger,
 }
@@ -62,16 +60,16 @@ pub enum ClientClass {
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceRefusal {
-    /// This client has as many as one may have.
+    /// This client has as many as one client may have.
     Client,
-    /// All that are for everybody are taken.
+    /// All places that are not reserved are taken.
     Common,
-    /// There is none at all.
+    /// No place is left.
     Full,
 }
 
 impl PlaceRefusal {
-    /// For counts and logs.
+    /// The word for metrics and logs.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -86,11 +84,11 @@ impl PlaceRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlaceId(u64);
 
-/// From which part a place is.
+/// The part of the places that one is taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PlaceShare {
     Common,
-    /// Of what is kept, for this client; for none where the owner of the machine took it.
+    /// A reserved place, counted for this client; `None` if a client on this machine took it.
     Kept(Option<Arc<str>>),
 }
 
@@ -102,22 +100,22 @@ struct TakenPlace {
     occupant: Arc<Occupant>,
 }
 
-/// A place that a client got, and the connection that has to go for it.
+/// A place that a client got, and the connection that must yield for it.
 #[derive(Debug)]
 pub struct EnteredPlace {
     pub id: PlaceId,
     pub yields: Option<Arc<Occupant>>,
 }
 
-/// Places that are taken.
+/// The places that are taken.
 #[derive(Debug)]
 pub struct ConnectionTable {
     share: Share,
     taken: BTreeMap<PlaceId, TakenPlace>,
     next: u64,
-    /// Of those for everybody, by address.
+    /// How many places each address has that are not reserved.
     clients: HashMap<IpAddr, usize>,
-    /// Of those that are kept, by client.
+    /// How many reserved places each known client has.
     known: HashMap<Arc<str>, usize>,
     kept: usize,
 }
@@ -157,7 +155,7 @@ impl ConnectionTable {
         Ok(EnteredPlace { id, yields })
     }
 
-    /// Gives back a place; nothing where it was given to another client.
+    /// Gives back a place; does nothing if another client has it by now.
     pub fn leave(&mut self, id: PlaceId) {
         let Some(TakenPlace { client, charge, .. }) = self.taken.remove(&id) else { return };
         match charge {
@@ -169,7 +167,7 @@ impl ConnectionTable {
         }
     }
 
-    /// A place that no other client has to leave.
+    /// Finds a place for which no connection must yield.
     fn free(&self, wanted: &PlaceWish) -> Option<PlaceShare> {
         if wanted.common && self.taken.len() - self.kept < self.share.common() {
             return Some(PlaceShare::Common);
@@ -177,7 +175,7 @@ impl ConnectionTable {
         wanted.kept.clone().filter(|_| self.kept < self.share.kept()).map(PlaceShare::Kept)
     }
 
-    /// Has the connection leave that can best be done without.
+    /// Makes the connection yield that is least useful.
     fn make_room(&mut self, wanted: &PlaceWish) -> Result<(PlaceShare, Option<Arc<Occupant>>), PlaceRefusal> {
         let Some(id) = self.evictable_place(wanted) else {
             return Err(if !wanted.common && wanted.kept.is_none() {
@@ -197,7 +195,8 @@ impl ConnectionTable {
         })
     }
 
-    /// The places are in the order in which they were taken, so that mostly one of the first is found.
+    /// Finds the connection to evict. The places are in the order in which they were taken, so it is usually one of the
+    /// first.
     fn evictable_place(&self, wanted: &PlaceWish) -> Option<PlaceId> {
         let open = self.taken.iter().filter(|(_, taken)| match taken.charge {
             PlaceShare::Common => wanted.common && (taken.is_stranger || !wanted.is_stranger),
@@ -217,7 +216,7 @@ impl ConnectionTable {
         best.map(|(_, id)| id)
     }
 
-    /// How many are taken.
+    /// The number of places that are taken.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.len()
@@ -233,12 +232,12 @@ fn forget_one<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) 
     }
 }
 
-/// What a client may have.
+/// The places that a client may have.
 struct PlaceWish {
     is_stranger: bool,
-    /// One for everybody.
+    /// The client may have a place that is not reserved.
     common: bool,
-    /// One that is kept, and for whom.
+    /// The client may have a reserved place, counted for this client.
     kept: Option<Option<Arc<str>>>,
 }
 

@@ -1,23 +1,19 @@
-//! Who has a place, and whether it is of use: a connection that has sent a whole request, or one that is waited for.
+//! The holder of a place, and whether it is useful: it has sent a whole request, or we wait for one.
 //!
 //! ```text
 //!   made ─► waits ──(a request is there, with its body)──► answered ──(the answer is sent, or given up)──► waits …
-//!             └── yield_place ─► leaves: at once, or when what is being answered is sent
-//! ```
+//!   made ─► waits ──(a request is there, with its body)──► answered ──(the answer is sent or dropped)──► waits …
+//!             └── yield_place ─► leaves: at once, or when the answer under way is sent
 //!
-//! Bytes alone do not count: a client that sends its head byte by byte waits as long as one that sends nothing.
+//! Single bytes do not count: a client that sends its head byte by byte waits as long as one that sends nothing.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// The one who has a place. Shared by the place and the connection.
+/// The holder of a place. The place and the connection share it.
 #[derive(Debug)]
 pub struct Occupant {
     state: Mutex<OccupantState>,
@@ -26,7 +22,7 @@ pub struct Occupant {
 
 #[derive(Debug)]
 struct OccupantState {
-    /// Whole requests that are being answered.
+    /// The number of whole requests that are being answered.
     requests: usize,
     has_asked: bool,
     /// When it began to wait.
@@ -34,7 +30,7 @@ struct OccupantState {
     yields: bool,
 }
 
-/// A connection that is waited for.
+/// A connection that has not sent a whole request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OccupantWaits {
     /// It has sent a whole request before.
@@ -48,7 +44,7 @@ impl Occupant {
         Self::with(0, now)
     }
 
-    /// One that stays for as long as it likes.
+    /// Makes a holder that never has to yield.
     #[must_use]
     pub fn idle_occupant(now: Instant) -> Arc<Self> {
         Self::with(1, now)
@@ -59,23 +55,23 @@ impl Occupant {
         Arc::new(Self { state, changed: Notify::new() })
     }
 
-    /// Since when it is waited for; nothing while a request of it is being answered.
+    /// Returns how the connection waits; `None` while a request is being answered.
     #[must_use]
     pub fn waiting(&self) -> Option<OccupantWaits> {
         let state = self.lock();
         (state.requests == 0).then_some(OccupantWaits { has_asked: state.has_asked, since: state.since })
     }
 
-    /// Its place is another client's from now on.
+    /// Gives its place to another client.
     pub fn yield_place(&self) {
         self.lock().yields = true;
         self.changed.notify_waiters();
     }
 
-    /// Waits until its place is another client's. What is being answered then is sent before.
+    /// Waits until its place is another client's and the answer under way is sent.
     pub async fn yielded(&self) {
         loop {
-            // Made first: what changes from here on wakes it.
+            // This comes first, so that later changes wake it.
             let changed = self.changed.notified();
             if self.has_to_leave() {
                 return;
@@ -107,12 +103,12 @@ impl Occupant {
     }
 
     fn lock(&self) -> MutexGuard<'_, OccupantState> {
-        // Nothing panics under it.
+        // Nothing panics while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One request of a connection, from its head until its answer is sent or is not wanted any more.
+/// One request of a connection, from its head until its answer is sent or dropped.
 #[derive(Debug)]
 pub struct PlaceRequest {
     occupant: Arc<Occupant>,
@@ -125,7 +121,7 @@ impl PlaceRequest {
         Arc::new(Self { occupant: Arc::clone(occupant), is_whole: AtomicBool::new(false) })
     }
 
-    /// It is there with its body, or is answered without it.
+    /// Records that the request has its whole body, or is answered without it.
     pub fn is_whole(&self) {
         if !self.is_whole.swap(true, Ordering::Relaxed) {
             self.occupant.begin();

@@ -1,4 +1,4 @@
-//! What would happen to a host's disks: read as the caller, decided by the planner, nothing stored.
+//! The dry run for a host's disks: reads with the caller's rights, asks the planner, and stores nothing.
 
 use bytes::Bytes;
 use firesteel_kube::{Api, Caller, Status};
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::body::{ResponseBody, full, json, refuse};
 
-/// One object; the store takes none that is larger.
+/// The limit of an object; the store takes no larger one.
 const OBJECT_BYTES_MAX: usize = 4 << 20;
 
-/// Answers for `NAMESPACE/HOST`. Whoever may read the host and its journal may know this.
+/// Answers for `NAMESPACE/HOST`, if the caller may read the host and its journal.
 pub(super) async fn answer(
     api: &Api,
     method: &Method,
@@ -46,7 +46,7 @@ async fn answer_dry_run(
     let journals = format!("/apis/firesteel.dev/v1alpha1/namespaces/{namespace}/hostjournals/{name}");
     let journal: HostJournal = match read(api, headers, caller, &journals).await {
         Ok(journal) => journal,
-        // Not seen by the planner yet.
+        // The planner has not seen the host yet.
         Err(response) if response.status() == StatusCode::NOT_FOUND => HostJournal::default(),
         Err(response) => return Err(response),
     };
@@ -56,7 +56,7 @@ async fn answer_dry_run(
     serde_json::to_value(seen).map_err(|error| refuse(&Status::internal(error.to_string())))
 }
 
-/// One object as the caller sees it, or the refusal.
+/// Reads an object with the caller's rights, or returns the refusal.
 pub(super) async fn read<T: DeserializeOwned>(
     api: &Api,
     headers: &HeaderMap,
@@ -66,7 +66,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     let mut asked = Request::get(path)
         .body(Empty::<Bytes>::new())
         .map_err(|error| refuse(&Status::bad_request(format!("{path}: {error}"))))?;
-    // Who speaks for somebody else does so here, too.
+    // If the caller impersonates another user, so does this request.
     let speaks_for = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
     asked.headers_mut().extend(speaks_for.map(|(name, value)| (name.clone(), value.clone())));
     let (parts, body) = api.handle(asked, caller).await.into_parts();
@@ -77,5 +77,5 @@ pub(super) async fn read<T: DeserializeOwned>(
     if !parts.status.is_success() {
         return Err(Response::from_parts(parts, full(bytes)));
     }
-    serde_json::from_slice(&bytes).map_err(|error| refuse(&Status::internal(format!("reading {path}: {error}"))))
+    serde_json::from_slice(&bytes).map_err(|error| refuse(&Status::internal(format!("could not read {path}: {error}"))))
 }

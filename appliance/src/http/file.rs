@@ -1,14 +1,12 @@
-//! Answers with files and buffers: `HEAD`, `ETag` with `If-None-Match`, and single byte ranges with
-//! `If-Range` (RFC 9110 sections 13 and 14). Several ranges in one request are answered with the
-//! whole, as the RFC allows: no client of ours asks for them, and they are a way to waste memory.
+//! Answers with files and buffers: `HEAD`, `ETag` with `If-None-Match`, and single byte ranges with `If-Range` (RFC
+//! 9110 sections 13 and 14). A request for several ranges gets the whole content, as the RFC allows: no client of ours
+//! sends one, and they are a way to waste memory.
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt as _,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
@@ -19,15 +17,15 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::body::{ResponseBody, full, shared, text};
 
-/// How much of a file is read at a time: large enough that the disk streams, small enough that
-/// a thousand slow clients stay within some hundred MiB.
+/// How much of a file is read at a time: enough that the disk streams, and little enough that a thousand slow clients
+/// stay within some hundred MiB.
 pub const READ_BYTES: usize = 64 * 1024;
-/// How much of a file is read at a time until its client has taken [`TRIAL_BYTES`]: one that asks for a large file and
-/// does not take it holds little.
+/// How much of a file is read at a time until its client has taken [`TRIAL_BYTES`]: a client that asks for a large file
+/// and does not read it holds little memory.
 const TRIAL_READ_BYTES: usize = 8 * 1024;
 const TRIAL_BYTES: u64 = 1 << 20;
 
-/// Which bytes of a content of `length` bytes an answer holds.
+/// The bytes of a content of `length` bytes that an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeSelection {
     Whole,
@@ -36,16 +34,16 @@ pub enum RangeSelection {
         start: u64,
         length: u64,
     },
-    /// Nothing that exists was asked for: 416.
+    /// The range lies outside the content: 416.
     Unsatisfiable,
 }
 
-/// Digits alone: Rust's numbers may begin with a sign, a range's may not (RFC 9110 section 14.1.1).
+/// Parses digits only: Rust's numbers may begin with a sign, a range's may not (RFC 9110 section 14.1.1).
 fn position(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Reads a `Range` header; what is not understood counts as absent (RFC 9110 section 14.2).
+/// Parses a `Range` header; an unknown form counts as absent (RFC 9110 section 14.2).
 #[must_use]
 pub fn select(range: Option<&str>, length: u64) -> RangeSelection {
     let Some(spec) = range.and_then(|value| value.strip_prefix("bytes=")) else { return RangeSelection::Whole };
@@ -80,16 +78,16 @@ pub fn select(range: Option<&str>, length: u64) -> RangeSelection {
 #[derive(Clone, Debug)]
 pub struct ServedContent {
     pub length: u64,
-    /// Strong validator, without quotes.
+    /// The strong validator, without quotes.
     pub etag: String,
     pub content_type: &'static str,
 }
 
-/// The first byte of the content that an answer holds; an extension of answers with bytes of it.
+/// The first byte of the content that an answer holds; an extension of answers with content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyOffset(pub u64);
 
-/// Status, headers and selection for a request; the caller adds the body.
+/// Returns status, headers and selection for a request; the caller adds the body.
 fn head(content: &ServedContent, headers: &HeaderMap) -> (Response<ResponseBody>, RangeSelection) {
     let quoted = format!("\"{}\"", content.etag);
     let mut response = Response::new(full(Bytes::new()));
@@ -130,7 +128,7 @@ fn has_body(method: &Method, response: &Response<ResponseBody>) -> bool {
     method != Method::HEAD && matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT)
 }
 
-/// Answers from memory: with what the parts are one after the other. They are shared, not copied.
+/// Answers from memory with the parts one after the other. The parts are shared, not copied.
 #[must_use]
 pub fn answer_bytes(
     method: &Method,
@@ -151,7 +149,7 @@ pub fn answer_bytes(
     response
 }
 
-/// The bytes from `start` on, `length` of them, out of all parts.
+/// Cuts `length` bytes from `start` on out of all parts.
 fn cut(parts: &[Bytes], start: u64, length: u64) -> Vec<Bytes> {
     let index = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let (mut skip, mut left) = (index(start), index(length));
@@ -235,12 +233,12 @@ async fn open(path: &Path) -> Result<(File, u64), Box<Response<ResponseBody>>> {
             Err(Box::new(text(StatusCode::NOT_FOUND, "no such file")))
         }
         Ok(Err(error)) => {
-            tracing::error!(%error, "opening a file to serve");
-            let refusal = "the file cannot be read; see the appliance's log";
+            tracing::error!(%error, "could not open a file to serve; the client gets an error");
+            let refusal = "could not read the file; see the appliance's log";
             Err(Box::new(text(StatusCode::INTERNAL_SERVER_ERROR, refusal)))
         }
         Err(error) => {
-            tracing::error!(%error, "opening a file to serve");
+            tracing::error!(%error, "could not open a file to serve, since the appliance is shutting down");
             Err(Box::new(text(StatusCode::INTERNAL_SERVER_ERROR, "the appliance is shutting down")))
         }
     }
@@ -272,13 +270,13 @@ fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Re
     })
 }
 
-/// Says how much of a file is read at a time for a client that has taken so much of it.
+/// Returns how much of a file is read at a time for a client that has taken `taken` bytes of it.
 fn piece_bytes(taken: u64) -> usize {
     if taken < TRIAL_BYTES { TRIAL_READ_BYTES } else { READ_BYTES }
 }
 
-/// What of a file is in memory already, read without waiting for a disk; `None` where a disk would have to be waited
-/// for, or the filesystem cannot tell. Another thread for each piece would take longer than the reading.
+/// Reads a part of a file that is in memory, without waiting for a disk; `None` if it is not in memory, or the
+/// filesystem cannot tell. To use another thread for each piece would take longer than to read it.
 fn read_cached(file: &File, buffer: &mut [u8], position: u64) -> Option<io::Result<usize>> {
     match preadv2(file, &mut [io::IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT) {
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => None,
@@ -286,13 +284,13 @@ fn read_cached(file: &File, buffer: &mut [u8], position: u64) -> Option<io::Resu
     }
 }
 
-/// A buffer for a part of a file, used again when what was read is sent: it is still in the processor's cache then.
+/// A buffer for a part of a file. It is reused when its bytes are sent: it is still in the processor's cache then.
 struct ReadBuffer {
     bytes: Box<[u8]>,
 }
 
 static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
-/// Buffers that are kept for later.
+/// How many buffers are kept for later.
 const SPARE_MAX: usize = 64;
 
 impl ReadBuffer {
@@ -302,7 +300,7 @@ impl ReadBuffer {
         Self { bytes: spare.unwrap_or_else(|| vec![0; bytes].into()) }
     }
 
-    /// The first bytes of it.
+    /// Returns its first bytes.
     fn cut(self, count: usize) -> Bytes {
         Bytes::from_owner(self).slice(..count)
     }

@@ -1,26 +1,26 @@
-//! What a stream of HTTP/2 frames carries of answers. Pure.
+//! Counts the bytes of bodies in a stream of HTTP/2 frames. Pure.
 //!
-//! Answers to pings and settings are no use of a connection: a client has as many of them as it likes. So what counts
-//! is the payload of DATA frames (RFC 9113, sections 4.1 and 6.1). A server's stream begins with a frame, and nothing
-//! else is in it.
+//! Replies to pings and settings do not use a connection: a client can have as many of them as it likes. So only the
+//! payload of DATA frames counts (RFC 9113, sections 4.1 and 6.1). A server's stream begins with a frame, and consists
+//! of frames only.
 
 const HEAD_BYTES: usize = 9;
 /// The type of a frame with a part of a body.
 const DATA: u8 = 0;
 
-/// Where in the stream of frames a connection is.
+/// The position of a connection in its stream of frames.
 #[derive(Debug, Default)]
 pub struct FrameMeter {
     head: [u8; HEAD_BYTES],
-    /// How much of the next head has come.
+    /// How much of the next head has arrived.
     head_bytes: usize,
-    /// What is still to come of the payload.
+    /// How much of the payload is still to come.
     left: usize,
     is_data: bool,
 }
 
 impl FrameMeter {
-    /// Takes in the next bytes of the stream. Returns how many of them are of bodies.
+    /// Takes in the next bytes of the stream. Returns how many of them belong to bodies.
     pub fn take(&mut self, mut bytes: &[u8]) -> u64 {
         let mut of_bodies = 0;
         while !bytes.is_empty() {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn bodies_alone_count_however_the_bytes_are_cut() {
-        // Settings, an answer to a ping, a head, two parts of a body, of which one is empty, and its end.
+        // The frames: settings, a reply to a ping, a head, two parts of a body, one of which is empty, and its end.
         let all = [frame(4, 6), frame(6, 8), frame(1, 300), frame(0, 70_000), frame(0, 0), frame(0, 5)].concat();
         for size in [1, 2, 8, 9, 10, 17, 4096, all.len()] {
             let mut meter = FrameMeter::default();

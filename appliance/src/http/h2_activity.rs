@@ -1,48 +1,42 @@
-//! When an HTTP/2 connection has been kept for nothing.
+//! Detects HTTP/2 connections that are kept for nothing.
 //!
-//! A client of HTTP/2 answers pings for as long as it likes, and takes of an answer what it allows by its own
-//! windows. So the connection itself never looks dead, and this looks at what it is used for:
+//! An HTTP/2 client answers pings as long as it likes, and takes as much of an answer as its own windows allow. So the
+//! connection itself never looks dead, and this module looks at what it is used for:
 //!
-//! - *idle*: no request for a whole [`HttpTimeouts::idle`]; it is told to go, which every client of HTTP/2
-//!   knows how to take;
-//! - *stalled*: an answer that could go on, and whose client allows none of it for a whole
-//!   [`HttpTimeouts::answer`]; it is cut off.
+//! - *idle*: no request for a whole [`HttpTimeouts::idle`]; it gets GOAWAY, which every client of HTTP/2 understands;
+//! - *stalled*: an answer could go on, but its client allows nothing of it for a whole [`HttpTimeouts::answer`]; the
+//! connection is cut.
 //!
-//! A connection on which bytes of answers flow is neither; those of pings and settings do not count
-//! ([`super::frames`]): a client that pings all the time kept its place for ever. A watch that has nothing to say waits
-//! for us, not we for it.
+//! A connection on which bytes of answers flow is neither. Bytes of pings and settings do not count
+//! ([`super::frames`]): a client that pings all the time would keep its place forever. A watch without events waits for
+//! us, not we for it.
 
-use std::{
-    collections::HashMap,
-    io,
-    pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
-use super::{
-    body::ResponseBody, client_pace::PERIOD_BYTES_MIN, connection_use::PlaceRequest, frames::FrameMeter,
-    server::HttpTimeouts,
-};
+use super::body::ResponseBody;
+use super::client_pace::PERIOD_BYTES_MIN;
+use super::connection_use::PlaceRequest;
+use super::frames::FrameMeter;
+use super::server::HttpTimeouts;
 
-/// What a connection is used for.
+/// How a connection is used.
 #[derive(Debug, Default)]
 pub struct Busy {
     requests: Mutex<OpenRequests>,
-    /// Bytes of answers' bodies that the connection took.
+    /// The bytes of answers' bodies that the connection took.
     written: AtomicU64,
     changed: Notify,
 }
@@ -50,18 +44,18 @@ pub struct Busy {
 #[derive(Debug, Default)]
 struct OpenRequests {
     next: u64,
-    /// Since when each one waits for its client; `None` while it is we who have nothing to send.
+    /// When each request began to wait for its client; `None` while we have nothing to send.
     waiting: HashMap<u64, Option<Instant>>,
 }
 
-/// Why a connection is to end.
+/// Why a connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionEnd {
     Idle,
     Stalled,
 }
 
-/// One request, until its answer is sent or nobody wants it any more.
+/// One request, until its answer is sent or dropped.
 #[derive(Debug)]
 pub struct ActiveRequest {
     busy: Arc<Busy>,
@@ -83,10 +77,10 @@ impl Busy {
         ActiveRequest { busy: Arc::clone(self), id, request }
     }
 
-    /// Ends when the connection is to.
+    /// Waits until the connection must end.
     pub async fn over(&self, patience: HttpTimeouts) -> ConnectionEnd {
         loop {
-            // Made first: what changes from here on wakes it.
+            // This comes first, so that later changes wake it.
             let changed = self.changed.notified();
             let is_idle = self.lock().waiting.is_empty();
             let period = if is_idle { patience.idle } else { patience.answer };
@@ -107,15 +101,15 @@ impl Busy {
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenRequests> {
-        // Nothing panics under it.
+        // Nothing panics while the lock is held.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ActiveRequest {
-    /// The answer's body, which tells whether it waits for its client.
+    /// Wraps the answer's body, which then reports whether it waits for its client.
     pub fn body(self, inner: ResponseBody) -> ResponseBody {
-        // What is answered without having been read is no matter of its client any more.
+        // If a request is answered without being read, we wait for its client no longer.
         self.request.is_whole();
         TrackedBody { inner, using: self }.boxed_unsync()
     }
@@ -153,7 +147,7 @@ impl Body for TrackedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
-        // It is asked again when the client allows more.
+        // It is polled again when the client allows more.
         self.using.waits(polled.is_ready().then(Instant::now));
         polled
     }
@@ -167,7 +161,7 @@ impl Body for TrackedBody {
     }
 }
 
-/// A connection of HTTP/2 that counts what is written to it of answers.
+/// An HTTP/2 connection that counts the bytes of answers written to it.
 #[derive(Debug)]
 pub struct MeteredStream<S> {
     inner: S,
@@ -180,7 +174,7 @@ impl<S> MeteredStream<S> {
         Self { inner, frames: FrameMeter::default(), busy: Arc::clone(busy) }
     }
 
-    /// So many bytes of these parts were written.
+    /// Counts the written bytes of these parts.
     fn count<'a>(&mut self, parts: impl IntoIterator<Item = &'a [u8]>, written: &Poll<io::Result<usize>>) {
         let Poll::Ready(Ok(mut left)) = *written else { return };
         for part in parts {
@@ -228,10 +222,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
     }
 }
 
-/// Runs a connection until it ends, or is over.
+/// Runs a connection until it ends, or must end.
 ///
 /// # Errors
-/// What the connection ended with.
+/// The error that the connection ended with.
 pub async fn while_used<C, E>(
     mut connection: Pin<&mut C>,
     busy: &Busy,
@@ -250,7 +244,7 @@ where
         // A request that came at the same time is answered.
         return finish(connection, patience.answer).await;
     }
-    tracing::debug!("a client takes nothing of its answer: cut off");
+    tracing::debug!("a client reads nothing of its answer: the connection is cut");
     Ok(())
 }
 

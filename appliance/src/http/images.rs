@@ -1,7 +1,7 @@
-//! Images and files of the store, by their digests: for agents and firmware over plain HTTP, and over TLS on the
+//! Serves the store's images and files by their digests: to agents and firmware over plain HTTP, and over TLS on the
 //! agents' port.
 //!
-//! Integrity does not come from here: whoever fetches has the digest from elsewhere.
+//! Integrity does not depend on this listener: clients get the digest from elsewhere.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,18 +9,16 @@ use firesteel_facts::Sha256;
 use firesteel_images::import::{ImageStore, StoreError, StoreLease};
 use http::{HeaderMap, Method, Response, StatusCode};
 
-use super::{
-    body::{ResponseBody, text},
-    file::answer_file,
-};
+use super::body::{ResponseBody, text};
+use super::file::answer_file;
 
-/// What their paths begin with.
+/// The prefix of image paths.
 pub const IMAGES_PATH: &str = "/images/";
 
-/// What stands behind the digest of the stream of an image.
+/// The suffix behind the digest of an image's stream.
 const IMAGE_SUFFIX: &str = ".raw.zst";
 
-/// Where an image's stream or a file is, held until it is opened: who makes room sees that it is used.
+/// Returns the path of an image's stream or a file, locked until it is opened: the depot sees that it is in use.
 fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, StoreLease)> {
     let find = || -> Result<_, StoreError> {
         if !is_image {
@@ -31,12 +29,12 @@ fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf
         Ok(images.lease_image(&image.meta.raw_sha256)?.map(|lease| (image.path, lease)))
     };
     find().unwrap_or_else(|error| {
-        tracing::error!(%error, "looking for an image");
+        tracing::error!(%error, "could not look for an image; the client gets a 404");
         None
     })
 }
 
-/// The store, as it is served. Clones share it.
+/// The store's images for the listeners. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ImageFiles(Arc<ImageStore>);
 

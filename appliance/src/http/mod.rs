@@ -5,15 +5,16 @@
 //! | boot, plain HTTP on the provisioning network | [`boot`] | firmware, iPXE, agents (images) |
 //! | agent, HTTPS on the provisioning network | [`agent`] | agents, first-boot units |
 //! | config, HTTPS on the provisioning network, and HTTP where it is turned on | [`config`] | Ignition |
-//! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
+//! | API, HTTPS, on loopback by default | [`api`] | people and their tools |
 //!
-//! [`admin_paths`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the
-//! dry run of what would happen to a host's disks, for all who may read the host, and the
-//! unknown machines that boot, for all who may list those that are discovered.
+//! [`admin_paths`] has the API's paths that are not Kubernetes objects: most are for the appliance's owner alone. The
+//! dry run for a host's disks is for all who may read the host, and the list of unknown machines that boot is for all
+//! who may list discovered ones.
 //!
-//! [`server`] accepts, bounds and times out connections and knows no route; [`connection_table`] says who gets one
-//! ([`client_classes`] hosts and [`operators`] have a share), [`connection_admission`] lets in and has others go,
-//! [`connection_use`] knows who is of use; [`client_pace`] says who is too slow; [`file`] answers ranges.
+//! [`server`] accepts, bounds and times out connections and knows no route; [`connection_table`] decides who gets one
+//! ([`client_classes`]: hosts, and [`operators`] have a share), [`connection_admission`] admits clients and makes
+//! others yield, [`connection_use`] knows which connection is useful; [`client_pace`] detects slow clients; [`file`]
+//! answers ranges.
 
 pub mod admin_paths;
 pub mod agent;

@@ -1,31 +1,29 @@
-//! From which addresses the people and programs come that run hosts: the API keeps places for them, for it may be on a
-//! network where others are, too.
+//! Addresses of the people and programs that run hosts: the API keeps places for them, since it may be on a network
+//! with other clients.
 //!
-//! An address is an operator's for a day after a request from there was proven to be by one. It opens nothing by itself:
-//! who comes from there proves it again with each request. The first request of all has no such place, and gets one as
-//! others do: connections that have sent no request yield to it.
+//! An address is an operator's for a day after a request from it was proven to be an operator's. The address gives no
+//! rights: each request from it must prove itself again. An operator's very first request has no such place and
+//! competes with others; connections that have sent no request yield to it.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{client_classes::is_on_this_machine, connection_admission::Standings, connection_table::ClientClass};
 
-/// Operators at addresses that are remembered; who came last longest ago goes first.
+/// How many operators at addresses are remembered; the one that was seen least recently is dropped first.
 pub const OPERATORS_MAX: usize = 256;
 /// How long an address is an operator's after the last request.
 const REMEMBERED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Between two looks at the rights of the same caller.
+/// How long a caller's rights are not checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Shared by all its clones.
+/// The addresses of operators. Clones share them.
 #[derive(Clone, Default)]
 pub struct Operators {
-    /// The appliance's own address: who comes from there is on this machine.
+    /// The appliance's own address: connections from it come from this machine.
     own: Option<IpAddr>,
     seen: Arc<Mutex<OperatorAddresses>>,
 }
@@ -36,18 +34,19 @@ impl fmt::Debug for Operators {
     }
 }
 
-/// When which operator was proven to be at an address last.
+/// When each operator was last proven to be at an address.
 #[derive(Debug, Default)]
 struct OperatorAddresses(HashMap<IpAddr, Vec<(Arc<str>, Instant)>>);
 
 impl Operators {
-    /// Where the appliance itself is, if it has an address on a network.
+    /// Makes an empty list. `own` is the appliance's own address, if it has one on a network.
     #[must_use]
     pub fn new(own: Option<IpAddr>) -> Self {
         Self { own, ..Self::default() }
     }
 
-    /// Takes in that this caller proved itself from there. `runs_hosts` looks at its rights, which is done now and then.
+    /// Records that this caller proved its identity from there. `runs_hosts` checks its rights, which happens now and
+    /// then.
     pub fn proved(&self, address: IpAddr, caller: &str, runs_hosts: impl FnOnce() -> bool) {
         let (address, now) = (address.to_canonical(), Instant::now());
         if is_on_this_machine(address, self.own) || self.lock().is_fresh(address, caller, now) {
@@ -62,7 +61,7 @@ impl Operators {
         }
     }
 
-    /// For those who ask.
+    /// Returns the function that classifies addresses.
     #[must_use]
     pub fn client_classes(&self) -> Standings {
         let operators = self.clone();

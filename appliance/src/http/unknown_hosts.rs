@@ -5,17 +5,15 @@ use firesteel_kube::{Api, Caller, Status};
 use http::{HeaderMap, Method, Response, StatusCode};
 use serde_json::{Value, json as value};
 
-use super::{
-    body::{ResponseBody, json, refuse},
-    dry_run,
-};
+use super::body::{ResponseBody, json, refuse};
+use super::dry_run;
 
-/// Below [`super::admin_paths`]'s prefix.
+/// The path of the list, below the prefix of [`super::admin_paths`].
 pub const UNKNOWN_HOSTS_PATH: &str = "/firesteel.dev/unknown-hosts";
-/// The right to list these opens the list of machines that have not come so far, too.
+/// The right to list discovered hosts also gives the list of machines that have not said hello.
 const DISCOVERED: &str = "/apis/firesteel.dev/v1alpha1/discoveredhosts?limit=1";
 
-/// Answers all who may list the machines whose agents have said hello.
+/// Answers those who may list the machines whose agents have said hello.
 pub(super) async fn answer(
     api: &Api,
     method: &Method,
@@ -29,7 +27,7 @@ pub(super) async fn answer(
     if let Err(refused) = dry_run::read::<Value>(api, headers, caller, DISCOVERED).await {
         return refused;
     }
-    // Without machines there are none.
+    // If no machine is served, there are none.
     let items = control.map(Control::unknown_hosts).unwrap_or_default();
     json(StatusCode::OK, &value!({ "items": items }))
 }

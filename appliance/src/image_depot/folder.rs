@@ -1,17 +1,15 @@
-//! Files with streams' metadata: what an operator or a bundle puts there, and what was read last of each stream.
+//! The folder of streams' metadata: documents from an operator or a bundle, and the last document read of each stream.
 
-use std::{
-    fs::{self, File},
-    io::{Read as _, Write as _},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use firesteel_images::catalogue::DOCUMENT_BYTES_MAX;
 
 const FOLLOWED: &str = "followed";
 const JSON: &str = ".json";
-/// As the kind has it for `spec.source.file`.
+/// The limit of a name; `spec.source.file` of the kind has the same.
 const NAME_BYTES_MAX: usize = 255 - JSON.len();
 
 /// The folder of streams.
@@ -21,20 +19,20 @@ pub struct StreamFolder {
 }
 
 impl StreamFolder {
-    /// Opens the folder, making it where it is missing.
+    /// Opens the folder, and makes it if it is missing.
     ///
     /// # Errors
     /// When it can be neither opened nor made.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         let followed = root.join(FOLLOWED);
-        fs::create_dir_all(&followed).with_context(|| format!("making the folder {}", followed.display()))?;
+        fs::create_dir_all(&followed).with_context(|| format!("could not make the folder {}", followed.display()))?;
         Ok(Self { root: root.to_path_buf() })
     }
 
-    /// What a stream's `spec.source.file` names.
+    /// Reads the file that a stream's `spec.source.file` names.
     ///
     /// # Errors
-    /// When there is no such plain file, or it is too long.
+    /// When there is no such regular file, or it is too long.
     pub fn read(&self, name: &str) -> anyhow::Result<Vec<u8>> {
         anyhow::ensure!(is_plain(name), "{name:?} is no plain name of a file");
         read(&self.root.join(name)).with_context(|| {
@@ -42,10 +40,10 @@ impl StreamFolder {
         })
     }
 
-    /// Puts metadata where `spec.source.file` finds it; returns that name.
+    /// Writes metadata to a file that `spec.source.file` can name; returns that name.
     ///
     /// # Errors
-    /// When the stream's name is no name of a file, or the file cannot be written.
+    /// When the stream's name is not a file name, or the file cannot be written.
     pub fn put(&self, stream: &str, document: &[u8]) -> anyhow::Result<String> {
         anyhow::ensure!(is_plain(stream), "{stream:?} cannot be the name of a file");
         let name = format!("{stream}{JSON}");
@@ -53,7 +51,7 @@ impl StreamFolder {
         Ok(name)
     }
 
-    /// Keeps what was read last of a stream, by the name of its object.
+    /// Keeps the last document read of a stream, by the name of its object.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -62,16 +60,16 @@ impl StreamFolder {
         replace(&self.root.join(FOLLOWED), &format!("{stream}{JSON}"), document)
     }
 
-    /// The streams that are followed, or were, by name: something was read of each.
+    /// Returns the names of the streams that are or were followed: a document of each was read.
     ///
     /// # Errors
     /// When the folder cannot be read.
     pub fn followed(&self) -> anyhow::Result<Vec<String>> {
         let folder = self.root.join(FOLLOWED);
         let mut found = Vec::new();
-        let entries = fs::read_dir(&folder).with_context(|| format!("reading the folder {}", folder.display()))?;
+        let entries = fs::read_dir(&folder).with_context(|| format!("could not read {}", folder.display()))?;
         for entry in entries {
-            let name = entry.with_context(|| format!("reading the folder {}", folder.display()))?.file_name();
+            let name = entry.with_context(|| format!("could not read {}", folder.display()))?.file_name();
             let stream = name.to_str().and_then(|name| name.strip_suffix(JSON)).filter(|name| is_plain(name));
             found.extend(stream.map(str::to_owned));
         }
@@ -79,17 +77,17 @@ impl StreamFolder {
         Ok(found)
     }
 
-    /// What was read last of one of them.
+    /// Returns the last document read of a stream.
     ///
     /// # Errors
-    /// When there is no such plain file, or it is too long.
+    /// When there is no such regular file, or it is too long.
     pub fn last_read(&self, stream: &str) -> anyhow::Result<Vec<u8>> {
         anyhow::ensure!(is_plain(stream), "{stream:?} cannot be the name of a file");
         read(&self.root.join(FOLLOWED).join(format!("{stream}{JSON}")))
     }
 }
 
-/// No folder, nothing hidden, nothing that a shell or a terminal would take for something else.
+/// Tells whether a name is plain: no folder, not hidden, and nothing that a shell or a terminal would interpret.
 fn is_plain(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && name.bytes().all(legal)
@@ -97,22 +95,22 @@ fn is_plain(name: &str) -> bool {
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
-    // Opening a pipe would wait, and a link may lead anywhere.
-    let found = path.symlink_metadata().with_context(|| format!("finding {shown}"))?;
+    // To open a pipe would block, and a link may lead anywhere.
+    let found = path.symlink_metadata().with_context(|| format!("could not find {shown}"))?;
     anyhow::ensure!(found.is_file(), "{shown} is not a regular file");
-    let file = File::open(path).with_context(|| format!("opening {shown}"))?;
+    let file = File::open(path).with_context(|| format!("could not open {shown}"))?;
     let mut bytes = Vec::new();
     let bound = DOCUMENT_BYTES_MAX as u64 + 1;
-    file.take(bound).read_to_end(&mut bytes).with_context(|| format!("reading {shown}"))?;
+    file.take(bound).read_to_end(&mut bytes).with_context(|| format!("could not read {shown}"))?;
     anyhow::ensure!(bytes.len() <= DOCUMENT_BYTES_MAX, "{shown} has more than {DOCUMENT_BYTES_MAX} bytes");
     Ok(bytes)
 }
 
-/// Whole or not at all.
+/// Replaces a file whole or not at all.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let (new, path) = (folder.join(format!(".{name}.new")), folder.join(name));
     let written = File::create(&new).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    written.and_then(|()| fs::rename(&new, &path)).with_context(|| format!("writing {}", path.display()))
+    written.and_then(|()| fs::rename(&new, &path)).with_context(|| format!("could not write {}", path.display()))
 }
 
 #[cfg(test)]

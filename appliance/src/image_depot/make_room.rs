@@ -1,20 +1,18 @@
-//! Room in the store of images: what no object names goes, and what one comes to name while it is on its way out stays.
+//! Makes room in the store of images: removes what no object names, but keeps what one comes to name meanwhile.
 
 use std::collections::HashSet;
 
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    collect::StoreItem,
-    import::{Collected, ImageMeta, ImageStore, PendingRemovals, StoreError, without_secrets},
-};
+use firesteel_images::collect::StoreItem;
+use firesteel_images::import::{Collected, ImageMeta, ImageStore, PendingRemovals, StoreError, without_secrets};
 use firesteel_streams::{DepotError, FreedRoom, ImageName, InUse, Referrers};
 
 use super::blocking;
 
-/// Choices that objects may undo by naming what was chosen, each time something else.
+/// How often a choice is made again because objects have come to name what was chosen.
 const ROUNDS_MAX: usize = 4;
 
-/// Removes what no object names, as far as room is short. References are read before the choice, and again when what
+/// Removes what no object names, as far as room is short. References are read before the choice, and again once what
 /// was chosen is locked ([`PendingRemovals`]).
 pub(super) async fn make(
     store: &ImageStore,
@@ -30,7 +28,7 @@ pub(super) async fn make(
                 in_use = now;
                 collected
             }
-            // What is gone already has to be told.
+            // What is gone already must be reported.
             Err(why) if made.bytes > 0 => return Ok(FreedRoom { shortfall: Some(why.to_string()), ..made }),
             Err(why) => return Err(why),
         };
@@ -43,14 +41,14 @@ pub(super) async fn make(
         if collected.spared.is_empty() {
             return Ok(made);
         }
-        tracing::debug!(spared = ?collected.spared, "objects came to name what was to be removed");
+        tracing::debug!(spared = ?collected.spared, "objects came to use images that were to be removed");
     }
-    let text = "objects came to name each image that was to be removed: room is made again later";
+    let text = "objects came to use each image that was to be removed: it is tried again later";
     made.shortfall = made.shortfall.or_else(|| Some(text.to_owned()));
     Ok(made)
 }
 
-/// Chooses, reads again, and removes; what is in use by now comes back.
+/// Chooses, reads the references again, and removes; what is in use by now is restored.
 async fn round(
     store: &ImageStore,
     referrers: &dyn Referrers,
@@ -84,10 +82,10 @@ fn remove(store: &ImageStore, condemned: PendingRemovals, in_use: &InUse) -> Res
 }
 
 fn failed(error: StoreError) -> DepotError {
-    DepotError::Store(format!("{:#}", anyhow::Error::new(error).context("looking at the image store")))
+    DepotError::Store(format!("{:#}", anyhow::Error::new(error).context("could not read the image store")))
 }
 
-/// What objects name, by the digests of what is stored.
+/// Returns the digests of what is stored and in use.
 fn digests(store: &ImageStore, in_use: &InUse) -> Result<HashSet<Sha256>, StoreError> {
     let images = store.list()?;
     let named = images.iter().filter(|image| in_use.images.iter().any(|name| is_named(&image.meta, name)));
@@ -96,7 +94,7 @@ fn digests(store: &ImageStore, in_use: &InUse) -> Result<HashSet<Sha256>, StoreE
     Ok(digests)
 }
 
-/// Whether an object means this image: by a digest of any kind, or, where it gives none, by where it comes from.
+/// Tells whether an object means this image: by a digest of any kind, or, if it gives none, by the image's origin.
 #[must_use]
 pub fn is_named(image: &ImageMeta, name: &ImageName) -> bool {
     let checksum = name.checksum.trim();
@@ -122,7 +120,8 @@ mod tests {
 
     use super::*;
 
-    /// Says one thing after the other, and the last again and again; `None` cannot be read.
+    /// Returns one answer after the other, and then the last one again and again; `None` is an answer that cannot be
+    /// read.
     struct Says(Mutex<Vec<Option<InUse>>>);
 
     impl Says {
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!((made.images, made.shortfall), (vec![raw], None));
     }
 
-    /// A host came to name it after the objects were read and before the file was gone.
+    /// A host came to name it after the objects were read and before the file was removed.
     #[tokio::test]
     async fn an_image_that_an_object_comes_to_name_while_it_is_chosen_stays() {
         let dir = tempfile::tempdir().unwrap();
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(made.images, [other]);
         assert!(made.shortfall.unwrap().contains("in use"));
         assert!(store.lease_image(&wanted).unwrap().is_some(), "it is given out as before");
-        // What cannot be read takes nothing away, at either time.
+        // References that cannot be read remove nothing, at either time.
         for says in [Says::of([None]), Says::of([Some(InUse::default()), None])] {
             assert!(make(&store, &says, Some(0), 0).await.is_err());
         }

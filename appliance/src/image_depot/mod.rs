@@ -1,30 +1,26 @@
-//! The store of images and the way out, as streams need them ([`Depot`]), and as hosts need them ([`Images`]): the same
-//! folder, the same downloads, one quota.
+//! The image store and outward connections, as streams need them ([`Depot`]) and as hosts need them ([`Images`]): the
+//! same folder, the same downloads, one quota.
 //!
 //! ```text
-//! DATA/images/             what is stored, and downloads on their way (firesteel_images)
-//! DATA/streams/NAME        metadata that an operator or a bundle puts there, for spec.source.file
-//! DATA/streams/followed/   what was read last of each stream, for bundles
+//! DATA/images/             stored images, and downloads under way (firesteel_images)
+//! DATA/streams/NAME        metadata from an operator or a bundle, for spec.source.file
+//! DATA/streams/followed/   the last document read of each stream, for bundles
 //! ```
 
 mod folder;
 mod make_room;
 mod quota;
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use firesteel_control::{AcquiredImage, Acquiring, ImageFault, Images};
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    catalogue::DOCUMENT_BYTES_MAX,
-    import::{
-        Acquired, Acquirer, AcquisitionStage, ArtifactError, ArtifactRequest, ImageRequest, ImageStore, StoredArtifact,
-        WebClient,
-    },
+use firesteel_images::catalogue::DOCUMENT_BYTES_MAX;
+use firesteel_images::import::{
+    Acquired, Acquirer, AcquisitionStage, ArtifactError, ArtifactRequest, ImageRequest, ImageStore, StoredArtifact,
+    WebClient,
 };
 use firesteel_streams::{
     Depot, DepotArtifact, DepotError, DepotFailure, Doing, FreedRoom, MetadataSource, Referrers, StreamController, Tell,
@@ -34,7 +30,7 @@ pub use folder::StreamFolder;
 pub use make_room::is_named;
 pub use quota::Quota;
 
-/// The appliance's own.
+/// The appliance's own depot.
 #[derive(Clone, Debug)]
 pub struct OwnDepot {
     acquirer: Acquirer,
@@ -42,12 +38,12 @@ pub struct OwnDepot {
 }
 
 impl OwnDepot {
-    /// `data`: the data folder. `web` fetches what is not there.
+    /// Opens the depot in the data folder `data`. `web` fetches what is not stored.
     ///
     /// # Errors
     /// When its folders cannot be opened.
     pub fn open(data: &Path, web: WebClient) -> anyhow::Result<Self> {
-        let images = ImageStore::open(&data.join("images")).context("opening the image store")?;
+        let images = ImageStore::open(&data.join("images")).context("could not open the image store")?;
         let acquirer = Acquirer::new(images, Some(&data.join("import")), web);
         Ok(Self::new(acquirer, StreamFolder::open(&data.join("streams"))?))
     }
@@ -68,7 +64,7 @@ impl OwnDepot {
     }
 }
 
-/// The path at which hosts get what is stored.
+/// The path at which hosts fetch stored images.
 #[must_use]
 pub fn served(stored: &StoredArtifact) -> String {
     match stored {
@@ -119,7 +115,7 @@ impl Depot for OwnDepot {
                     let got = self.acquirer.document(url, DOCUMENT_BYTES_MAX).await;
                     got.map_err(|error| {
                         let help = error.help();
-                        let text = format!("{:#}; {help}", anyhow::Error::new(error).context("getting the metadata"));
+                        let text = format!("{:#}; {help}", anyhow::Error::new(error).context("could not get metadata"));
                         DepotError::Document(text)
                     })
                 }
@@ -170,7 +166,7 @@ impl Depot for OwnDepot {
     }
 }
 
-/// Images for hosts, by the same store: where it is full, room is made once.
+/// Images for hosts, from the same store: if it is full, room is made once.
 pub struct HostImages {
     depot: OwnDepot,
     streams: StreamController,
@@ -219,7 +215,7 @@ impl Images for HostImages {
                     Err(ImageFault { message: format!("{}; {why}", error.explain()), permanent: false, crowded: false })
                 }
                 Err(failed) => {
-                    tracing::warn!(error = %failed, "making room");
+                    tracing::warn!(error = %failed, "could not make room for an image; the next attempt tries again");
                     Err(ImageFault::of(&error))
                 }
             }
@@ -227,7 +223,7 @@ impl Images for HostImages {
     }
 }
 
-/// For the images that are gone.
+/// Writes the digests of removed images as texts.
 #[must_use]
 pub fn texts(digests: &[Sha256]) -> Vec<String> {
     digests.iter().map(ToString::to_string).collect()

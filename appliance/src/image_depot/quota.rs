@@ -1,4 +1,4 @@
-//! How much the store of images may hold, as a person writes it: `500MiB`, `20GiB`, `1TiB`.
+//! The quota of the image store, as a person writes it: `500MiB`, `20GiB`, `1TiB`.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 const UNITS: [(&str, u32); 3] = [("TiB", 40), ("GiB", 30), ("MiB", 20)];
 
-/// Bytes, in whole MiB.
+/// A number of bytes, in whole MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Quota(u64);

@@ -1,11 +1,11 @@
-//! The process as the kernel sees it, by the names that Prometheus' client libraries have for it.
+//! Metrics of the process from the kernel, under the names of Prometheus' client libraries.
 
 use std::fs;
 
-/// What times are shown in (`USER_HZ`), on every architecture that the appliance runs on.
+/// The unit of the kernel's times (`USER_HZ`), the same on every architecture that the appliance runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What `/proc/self` says; absent where it does not.
+/// The values of `/proc/self`; absent if it lacks them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Process {
     pub(super) resident_bytes: Option<u64>,
@@ -22,15 +22,15 @@ impl Process {
         Self { open_files, ..Self::of(&status, &stat) }
     }
 
-    /// Pure: of the texts of `/proc/PID/status` and `/proc/PID/stat` (proc(5)).
+    /// Parses the texts of `/proc/PID/status` and `/proc/PID/stat` (proc(5)). Pure.
     #[allow(clippy::cast_precision_loss, reason = "seconds with some decimals")]
     fn of(status: &str, stat: &str) -> Self {
         let field = |name: &str| {
             let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
             rest.split_whitespace().next()?.parse::<u64>().ok()
         };
-        // The program's name may hold anything, so what follows is counted from its end: utime and stime are
-        // the 14th and 15th field, and the third comes after the bracket.
+        // The program's name may hold anything, so the fields are counted from its end: utime and stime are the 14th
+        // and 15th field, and the third comes after the bracket.
         let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let mut times = after.split_whitespace().skip(11).map_while(|word| word.parse::<u64>().ok());
         let spent = times.next().zip(times.next()).map(|(user, system)| user + system);

@@ -1,15 +1,15 @@
-//! Requests by listener and by what became of them.
+//! Counts requests by listener and outcome.
 
 use std::future::Future;
 
 use http::Response;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-    registry::Registry,
-};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
 
-/// Answers of the listeners `API`, `boot`, `agent` and `config`, and connections that got none. Clones share the counts.
+/// Counts answers of the listeners `API`, `boot`, `agent` and `config`, and connections that got none. Clones share the
+/// counts.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMetrics {
     answered: Family<AnsweredLabels, Counter>,
@@ -32,17 +32,16 @@ impl RequestMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Requests answered, by listener and class of the answer";
         registry.register("firesteel_http_requests", help, self.answered.clone());
-        let help = "Connections closed because there are too many, by listener and reason: client, common or full for a \
-                    new one, yielded for one that was waited for";
+        let help = "Connections closed for want of places, by listener and reason: client, common, full, or yielded to another";
         registry.register("firesteel_http_connections_closed", help, self.closed.clone());
     }
 
-    /// Counts a connection that was closed for want of places; the reasons are words of ours.
+    /// Counts a connection that was closed because no place was left; `reason` is one of a fixed set of words.
     pub fn turned_away(&self, listener: &'static str, reason: &'static str) {
         self.closed.get_or_create(&ClosedConnection { listener, reason }).inc();
     }
 
-    /// Counts an answer when it is there.
+    /// Counts an answer once it is complete.
     pub async fn counted<B>(
         self,
         listener: &'static str,

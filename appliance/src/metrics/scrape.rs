@@ -1,11 +1,9 @@
-//! What is looked at when somebody asks: hosts, store, disks, certificates, the process. Nothing of it is kept.
+//! Metrics that are read when a client asks: hosts, store, disks, certificates, the process. Nothing of it is kept.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use firesteel_control::FleetSurvey;
 use firesteel_images::import::ImageStore;
@@ -14,16 +12,14 @@ use firesteel_rollout::RolloutSurvey;
 use firesteel_runtime::StoreClock;
 use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
 use jiff::Timestamp;
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet},
-    metrics::MetricType,
-};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 
 use super::process::Process;
-use crate::{audit::Audit, serve::controllers::Controllers};
+use crate::{audit::Audit, serve::controllers::HostControllers};
 
-/// Where it is looked.
+/// Where a scrape reads from.
 #[derive(Debug)]
 pub(super) struct MetricsSources {
     store: Store,
@@ -33,7 +29,7 @@ pub(super) struct MetricsSources {
     pub(super) certificates: Mutex<Vec<Certificate>>,
     pub(super) rotation: Mutex<Option<Timestamp>>,
     pub(super) clock: OnceLock<StoreClock>,
-    pub(super) controllers: OnceLock<(Controllers, ImageStore)>,
+    pub(super) controllers: OnceLock<(HostControllers, ImageStore)>,
     pub(super) api: OnceLock<Api>,
 }
 
@@ -66,7 +62,7 @@ impl MetricsSources {
             "Size of the database's log of changes",
             number(size("resources.db-wal")),
         )?;
-        to.gauge("firesteel_store_revision", "Changes that the store has seen", number(self.store.current().0))?;
+        to.gauge("firesteel_store_revision", "Changes made in the store", number(self.store.current().0))?;
         if let Ok(disk) = nix::sys::statvfs::statvfs(&self.data) {
             let bytes = |blocks: u64| number(blocks.saturating_mul(disk.fragment_size()));
             let help = "Size of the file system of the data folder";
@@ -75,9 +71,9 @@ impl MetricsSources {
             to.gauge("firesteel_data_folder_free_bytes", help, bytes(disk.blocks_available()))?;
         }
         if let Some(storage) = self.store.storage() {
-            let help = "Room that is set aside for what must be written on a full disk";
+            let help = "Size of the reserve for writes on a full disk";
             to.gauge("firesteel_store_reserve_bytes", help, number(storage.reserve_bytes))?;
-            let help = "The same when it is whole";
+            let help = "Size of the whole reserve";
             to.gauge("firesteel_store_reserve_full_bytes", help, number(storage.reserve_bytes_full))?;
             let help = "Whether changes are refused for want of room: 0 or 1";
             to.gauge("firesteel_store_refuses", help, number(storage.refused.is_some().into()))?;
@@ -90,11 +86,11 @@ impl MetricsSources {
 
     fn damage(&self, to: &mut ScrapeWriter<'_>) -> fmt::Result {
         let damage = self.store.damage();
-        let help = "Objects whose stored values are not what was written";
+        let help = "Objects whose stored values are damaged";
         to.gauge("firesteel_store_damaged_objects", help, number(damage.objects.len() as u64))?;
-        let help = "Kinds of which nothing is answered, since their lists are damaged";
+        let help = "Kinds that the API does not serve, because their lists are damaged";
         to.gauge("firesteel_store_damaged_kinds", help, number(damage.kinds.len() as u64))?;
-        let help = "Whether pages of the database were met that make no sense: 0 or 1";
+        let help = "Whether pages of the database are malformed: 0 or 1";
         to.gauge("firesteel_store_damaged_structure", help, number(u64::from(damage.structure.is_some())))
     }
 
@@ -104,7 +100,7 @@ impl MetricsSources {
             to.gauge("process_resident_memory_bytes", "Memory in use", number(bytes))?;
         }
         if let Some(seconds) = cpu_seconds {
-            to.counter("process_cpu_seconds", "Time of processors that was used", seconds)?;
+            to.counter("process_cpu_seconds", "Processor time used", seconds)?;
         }
         if let Some(threads) = threads {
             to.gauge("process_threads", "Threads", number(threads))?;
@@ -116,7 +112,7 @@ impl MetricsSources {
     }
 
     fn images(&self, to: &mut ScrapeWriter<'_>, images: &ImageStore) -> fmt::Result {
-        // A folder that cannot be read is no empty one.
+        // An unreadable folder must not look like an empty one.
         let Ok(all) = images.list() else { return Ok(()) };
         to.gauge("firesteel_images", "Images in the store", number(all.len() as u64))?;
         let bytes = all.iter().map(|image| image.meta.stream_bytes).sum();
@@ -169,7 +165,7 @@ fn seconds(at: Timestamp) -> f64 {
     at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
 }
 
-/// Where it is written.
+/// Writes metrics to the encoder of one scrape.
 struct ScrapeWriter<'a>(DescriptorEncoder<'a>);
 
 impl ScrapeWriter<'_> {
@@ -212,25 +208,25 @@ impl ScrapeWriter<'_> {
         let errors = survey.errors.iter();
         let errors =
             errors.map(|((kind, waits), count)| ([("error_type", *kind), ("waits_for", *waits)], number(*count)));
-        let help = "Hosts in an error, by its type and by what they wait for: an edit, the next retry, or the end of the cause";
+        let help = "Hosts in an error, by type and by what ends it: an edit, the next retry, or the end of the cause";
         self.gauges("firesteel_hosts_in_error", help, errors)?;
-        let help = "Hosts by whether they will get where they are to be";
+        let help = "Hosts by whether they will reach their wanted state";
         self.gauges("firesteel_hosts_outlook", help, by(&survey.outlooks, "outlook"))?;
         let still = survey.still_seconds.iter().map(|(state, seconds)| ([("state", *state)], *seconds));
-        let help = "For each state that works, since when the host that stands still for longest does";
+        let help = "For each working state, how long the slowest host has made no progress";
         self.gauges("firesteel_hosts_still_seconds", help, still)?;
         self.gauge("firesteel_hosts_delayed", "Hosts that wait for a slot", number(survey.delayed))?;
-        self.gauge("firesteel_hosts_frozen", "Hosts whose disks nothing is done to", number(survey.frozen))?;
+        self.gauge("firesteel_hosts_frozen", "Hosts that are frozen", number(survey.frozen))?;
         self.gauge("firesteel_hosts_held", "Hosts that are paused or detached", number(survey.held))?;
-        let help = "Whether somebody stopped the fleet, so that no disk is changed: 0 or 1";
+        let help = "Whether the fleet is halted, so that no disk is changed: 0 or 1";
         self.gauge("firesteel_halted", help, number(u64::from(survey.is_halted)))?;
         let help = "Hosts whose BMC refused the login and has taken none since";
         self.gauge("firesteel_hosts_login_refused", help, number(survey.refused))?;
         let help = "Hosts that more than one machine claims to be, until that is settled";
         self.gauge("firesteel_hosts_claimed_twice", help, number(survey.claimed))?;
-        self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
-        self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
-        let help = "Images that hosts want, by how far they are";
+        self.gauge("firesteel_queue", "Hosts in the work queue of the control loop", number(survey.queued))?;
+        self.gauge("firesteel_discovered_machines", "Machines that are not adopted", number(survey.discovered))?;
+        let help = "Images that hosts need, by progress";
         self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
     }
 
@@ -238,9 +234,9 @@ impl ScrapeWriter<'_> {
         let help = "Groups of hosts whose rollout of a new image halted";
         self.gauge("firesteel_host_groups_halted", help, number(survey.halted_groups))?;
         let sets = survey.boot_image_sets.iter().map(|(word, count)| ([("state", *word)], number(*count)));
-        let help = "Sets whose boot images are managed, by what became of them";
+        let help = "Sets whose boot images are managed, by the result";
         self.gauges("firesteel_boot_image_sets", help, sets)?;
-        let help = "Whether nobody looks at how old boot images are: 0 or 1";
+        let help = "Whether nothing checks how old boot images are: 0 or 1";
         self.gauge(
             "firesteel_boot_image_skew_unchecked",
             help,

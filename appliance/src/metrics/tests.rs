@@ -95,7 +95,7 @@ fn the_scrape_token_is_one_long_word() {
     }
 }
 
-/// A rule about a metric that nobody counts would never fire.
+/// A rule about a metric that does not exist would never fire.
 #[test]
 fn each_metric_of_the_alert_rules_is_counted() {
     let rules = include_str!("../../alerts/firesteel.yaml");

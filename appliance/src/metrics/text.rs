@@ -1,11 +1,12 @@
-//! The two text formats: OpenMetrics 1.0, as the registry writes it, and Prometheus' own 0.0.4 made of it.
+//! The two text formats: OpenMetrics 1.0, which the registry writes, and Prometheus' own 0.0.4, converted from it.
 
 use http::{HeaderMap, header};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
-/// <https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>
+/// The content type of OpenMetrics, of which
+/// <https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md> is the specification.
 pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// <https://prometheus.io/docs/instrumenting/exposition_formats/>
+/// The content type of the older format (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 pub(super) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn openmetrics(registry: &Registry) -> Result<String, std::fmt::Error> {
@@ -13,8 +14,8 @@ pub(super) fn openmetrics(registry: &Registry) -> Result<String, std::fmt::Error
     encode(&mut text, registry).map(|()| text)
 }
 
-/// Whether the client names OpenMetrics. Weights are not looked at: whoever names it reads it, and Prometheus
-/// prefers it.
+/// Tells whether the client accepts OpenMetrics. Weights are ignored: a client that names the format can read it, and
+/// Prometheus prefers it.
 pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|kind| {
@@ -23,8 +24,8 @@ pub(super) fn wants_openmetrics(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The same in the older format: there a counter's name ends in `_total` where it is described as well, and
-/// neither units nor an end are told.
+/// Converts to the older format: there a counter's name ends in `_total` in its description too, and there are no lines
+/// for units and for the end.
 pub(super) fn classic(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = "";

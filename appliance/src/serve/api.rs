@@ -1,33 +1,25 @@
-//! The API's listener, and who may come in.
+//! The API's listener and its access control.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_kube::{Api, Core, logs::Logs};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{
-    build_time::certificate_time,
-    data_dir::{DataDir, is_full},
-    pki::{Pki, ServerNames},
-    renewal::Certificates,
-};
-use crate::{
-    access::{Access, AdminToken},
-    http::{
-        admin_paths::FiresteelPaths,
-        api::ApiServer,
-        operators::Operators,
-        server::{API_CONNECTIONS, HttpTimeouts, Server},
-    },
-    metrics::Metrics,
-};
+use super::build_time::certificate_time;
+use super::data_dir::{DataDir, is_full};
+use super::pki::{Pki, ServerNames};
+use super::renewal::Certificates;
+use crate::access::{Access, AdminToken};
+use crate::http::admin_paths::FiresteelPaths;
+use crate::http::api::ApiServer;
+use crate::http::operators::Operators;
+use crate::http::server::{API_CONNECTIONS, HttpTimeouts, Server};
+use crate::metrics::Metrics;
 
-/// Bound, and reachable by the kubeconfig in the data folder; nobody is answered yet.
+/// The listener of the API: bound, and named in the kubeconfig of the data folder, but not answering yet.
 pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
@@ -37,7 +29,7 @@ pub struct ApiListener {
     logs: Option<Arc<dyn Logs>>,
 }
 
-/// It holds the admin's token.
+/// Hides the admin's token.
 impl std::fmt::Debug for ApiListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiListener").field("listener", &self.listener).finish_non_exhaustive()
@@ -45,11 +37,11 @@ impl std::fmt::Debug for ApiListener {
 }
 
 impl ApiListener {
-    /// Binds the address, makes certificates for it and for the other addresses of this process, and leaves
-    /// the admin's kubeconfig, which names the port that the system gave where none was asked for.
+    /// Binds the address, makes certificates for it and for the other addresses of this process, and writes the admin's
+    /// kubeconfig. That names the port that the system chose if none was requested.
     ///
     /// # Errors
-    /// When the address cannot be had, or a file can be neither read nor written.
+    /// When the address is not available, or a file can be neither read nor written.
     pub async fn open(
         data: &DataDir,
         core: &Core,
@@ -59,39 +51,42 @@ impl ApiListener {
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
-            .with_context(|| format!("listening for the API at {address} (see --api)"))?;
+            .with_context(|| format!("could not listen for the API at {address} (see --api)"))?;
         names.addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()]);
         let now = certificate_time();
         let pki = Pki::open_for(data, names, ca_years, now)?;
-        let bound = listener.local_addr().context("asking for the API's port")?;
-        // The kubeconfig says that the listener is there: what else can fail comes before it.
+        let bound = listener.local_addr().context("could not read the API's port")?;
+        // The kubeconfig says that the listener is there, so everything else that can fail comes first.
         let admin = hex::encode(data.secret_key("admin.token")?);
         let access = Access::open(data, core, AdminToken::new(&admin)?, now).await?;
         match admin_access(data, bound, &pki, &admin) {
-            // The appliance serves all the same; an earlier one is right unless address or CA changed.
+            // The appliance serves all the same; an earlier kubeconfig is right unless address or CA changed.
             Err(error) if is_full(&error) => {
-                tracing::error!(error = format!("{error:#}"), "admin.kubeconfig is as an earlier start left it");
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "could not write admin.kubeconfig: it is as an earlier start left it"
+                );
             }
             written => written?,
         }
         Ok(Self { pki, listener, access, data: data.clone(), admin, logs: None })
     }
 
-    /// The same with logs for `kubectl logs`.
+    /// Adds logs for `kubectl logs`.
     #[must_use]
     pub fn with_logs(self, logs: Arc<dyn Logs>) -> Self {
         Self { logs: Some(logs), ..self }
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not return it.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        self.listener.local_addr().context("asking for the API's port")
+        self.listener.local_addr().context("could not read the API's port")
     }
 
-    /// Answers from now on. `operators` have places of their own.
+    /// Starts to answer. Clients in `operators` have places of their own.
     ///
     /// # Errors
     /// When TLS cannot be prepared.
@@ -114,13 +109,10 @@ impl ApiListener {
         if let Some(logs) = logs {
             kube = kube.logging(logs);
         }
-        let certificates = Certificates::new(&pki, &data, &access, metrics, (address, &admin));
-        metrics.with_rotation(pki.ca_state().begun);
-        for (name, not_after) in pki.ends()? {
-            metrics.with_certificate(name, not_after);
-        }
+        let certificates = Certificates::new(&pki, &data, &access, metrics, address, &admin);
+        certificates.publish_metrics()?;
         tasks.spawn(certificates.clone().keep());
-        let api = ApiServer::new(kube, (access, operators), own.with_certificates(certificates), metrics.clone());
+        let api = ApiServer::new(kube, access, operators, own.with_certificates(certificates), metrics.clone());
         let requests = metrics.requests().clone();
         tasks.spawn(
             server.run(move |request, remote| requests.clone().counted("API", api.clone().handle(request, remote))),
@@ -129,7 +121,7 @@ impl ApiListener {
     }
 }
 
-/// The admin's token, in a kubeconfig that `firesteel` and `kubectl` read; made at the first start.
+/// Writes the admin's token to a kubeconfig for `firesteel` and `kubectl`; made at the first start.
 pub(super) fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token: &str) -> anyhow::Result<()> {
     let server = match address.ip() {
         ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
@@ -147,6 +139,6 @@ pub(super) fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token
         "contexts": [{"name": name, "context": {"cluster": name, "user": "admin", "namespace": "default"}}],
         "current-context": name,
     });
-    // JSON is YAML, so every reader of kubeconfigs takes it.
+    // JSON is YAML, so every reader of kubeconfigs can parse it.
     data.write("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())
 }

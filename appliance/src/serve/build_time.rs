@@ -1,18 +1,18 @@
-//! When this program was built. No clock that is right shows an earlier time.
+//! The time at which this program was built. A clock that shows an earlier time is wrong.
 
 use jiff::Timestamp;
 
-/// Seconds since 1970, from the build script.
+/// The time in seconds since 1970, from the build script.
 const BUILT_S: &str = env!("FIRESTEEL_BUILT_S");
 
-/// When this program was built.
+/// Returns when this program was built.
 #[must_use]
 pub fn built_at() -> Timestamp {
     BUILT_S.parse().ok().and_then(|second| Timestamp::from_second(second).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The time for certificates: the clock's, or that of the build where the clock is before it. One that began in 1970
-/// would be refused by each client whose clock is right.
+/// Returns the time for certificates: the clock's, or that of the build if the clock is earlier. Clients with a correct
+/// clock would refuse a certificate that began in 1970.
 #[must_use]
 pub fn certificate_time() -> Timestamp {
     certificate_time_at(Timestamp::now(), built_at())

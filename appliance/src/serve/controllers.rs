@@ -1,4 +1,4 @@
-//! The controllers of hosts, wired up: each has what it needs, and none knows another.
+//! Wires up the controllers of hosts: each gets what it needs, and none knows another.
 
 use std::{fmt, sync::Arc};
 
@@ -20,26 +20,26 @@ pub struct ControllersConfig {
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
-    /// Which askers for boot scripts may be hosts.
+    /// Which clients that ask for boot scripts may be hosts.
     pub asker_rule: AskerRule,
-    /// What is served to boot the agent.
+    /// The files that boot the agent.
     pub boot_files: ServedBootFiles,
     pub sealer: Sealer,
     pub nonce_key: hmac::Key,
     pub receipt_key: Ed25519KeyPair,
     /// The CA that hosts trust.
     pub trust: Trust,
-    /// The config server.
+    /// The settings of the config server.
     pub configs: ConfigSettings,
     pub pin_sha256: String,
     pub kernel_arguments: KernelArguments,
-    /// How BMC certificates are judged, unless a host says otherwise.
+    /// How BMC certificates are verified, unless a host overrides it.
     pub bmc_tls: firesteel_bmc::Tls,
-    /// Hosts that are inspected, provisioned or deprovisioned at a time.
+    /// How many hosts are inspected, provisioned or deprovisioned at a time.
     pub hosts_at_once: usize,
-    /// Boot images that are older stand against an upgrade.
+    /// The oldest boot images that do not block an upgrade.
     pub boot_image_minimum: MinimumVersions,
-    /// Whether the API is told of what happens to hosts by events, which something else has to forget.
+    /// Whether events are created in the API for what happens to hosts; another part must delete old ones.
     pub tells_events: bool,
 }
 
@@ -49,16 +49,16 @@ impl fmt::Debug for ControllersConfig {
     }
 }
 
-/// All of them. Clones share them.
+/// All controllers. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Controllers {
+pub struct HostControllers {
     pub control: Control,
     pub configs: ConfigController,
     pub rollout: RolloutController,
     index: StreamIndex,
 }
 
-impl Controllers {
+impl HostControllers {
     /// # Errors
     /// When the registry lacks a kind that is needed, or the settings of the config server are wrong.
     pub fn new(config: ControllersConfig) -> Result<Self, Status> {
@@ -68,31 +68,18 @@ impl Controllers {
         let token_life = config.configs.token_life;
         let sealer = Arc::new(config.sealer);
         let configs = ConfigController::new(ConfigServerConfig {
-            core: handles.core.clone(),
-            runtime: Arc::clone(&handles.runtime),
-            clock: handles.clock.clone(),
-            trust: handles.trust.clone(),
-            events: handles.events.clone(),
-            journals: handles.journals.clone(),
-            hosts: handles.hosts.clone(),
-            queue: Arc::clone(&handles.queue),
+            handles: handles.clone(),
             sealer: Arc::clone(&sealer),
             instance_key: instance_key.clone(),
             endpoints: config.endpoints,
             settings: config.configs,
         })?;
         let rollout = RolloutController::new(RolloutConfig {
-            core: handles.core.clone(),
-            runtime: Arc::clone(&handles.runtime),
-            trust: handles.trust.clone(),
-            events: handles.events.clone(),
-            journals: handles.journals.clone(),
-            hosts: handles.hosts.clone(),
-            steps: handles.steps.clone(),
+            handles: handles.clone(),
             index: Arc::new(index.clone()),
             boot_image_minimum: config.boot_image_minimum,
         })?;
-        let control = Control::new(&ControlConfig {
+        let control = Control::new(ControlConfig {
             handles,
             images: config.images,
             bmc: config.bmc,
@@ -117,7 +104,7 @@ impl Controllers {
     /// Runs all until the first of them fails.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure of the first one.
     pub async fn run(&self) -> Result<(), ControllerError> {
         tokio::select! {
             biased;

@@ -1,33 +1,29 @@
-//! The data folder: what stands where. All of it is the owner's alone: files have mode 0600, folders 0700.
+//! The data folder and its files. Only the owner has access: files have mode 0600, folders 0700.
 //!
 //! ```text
 //! resources.db   objects (store)            leases.db      DHCP leases
 //! images/        imported images            admin.kubeconfig  API address, token, CA
 //! pki/           CA, server key and certificate; the clients' CA
 //! secrets/       keys: at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
-//! audit/         who asked the API for what
+//! audit/         the audit log
 //! streams/       metadata of boot image streams
 //! reserve        room for what must be written on a full disk
 //! ```
 //!
-//! [`super::sealing::data_at_rest`] says what of it is secret.
+//! [`super::sealing::data_at_rest`] says which of it is secret.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use firesteel_store::StoreRoom;
-use ring::{
-    rand::{SecureRandom as _, SystemRandom},
-    signature::Ed25519KeyPair,
-};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::Ed25519KeyPair;
 
-/// An opened data folder.
+/// An open data folder.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     root: PathBuf,
@@ -35,11 +31,11 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the folder, making it where it is missing. Takes the permissions of others away, from the folder and all in
-    /// it.
+    /// Opens the folder, and makes it if it is missing. Removes the permissions of other users from it and from all its
+    /// contents.
     ///
     /// # Errors
-    /// When the folder can be neither opened nor made, or others keep permissions in it.
+    /// When the folder can be neither opened nor made, or permissions of other users cannot be removed.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         let is_new = !root.exists();
         for folder in ["", "pki", "secrets", "images"] {
@@ -48,29 +44,29 @@ impl DataDir {
                 .recursive(true)
                 .mode(0o700)
                 .create(&path)
-                .with_context(|| format!("making the folder {}", path.display()))?;
+                .with_context(|| format!("could not make the folder {}", path.display()))?;
         }
-        let root = root.canonicalize().with_context(|| format!("opening the folder {}", root.display()))?;
-        // What is kept in a folder is lost with the folder's own name.
+        let root = root.canonicalize().with_context(|| format!("could not open the folder {}", root.display()))?;
+        // A file in a folder is lost if the folder's own name is.
         for folder in [Some(root.as_path()), root.parent().filter(|_| is_new)].into_iter().flatten() {
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.with_context(|| format!("writing the folder {} to disk", folder.display()))?;
+            synced.with_context(|| format!("could not write the folder {} to disk", folder.display()))?;
         }
         let opened = tighten_tree(&root)?;
         if opened > 0 {
             let folder = root.display();
-            tracing::warn!(%folder, files = opened, "others had permissions in the data folder; they have none now");
+            tracing::warn!(%folder, files = opened, "others had permissions in the data folder; they are removed now");
         }
         Ok(Self { root, room: None })
     }
 
-    /// The same folder, with room for what is written on a full disk.
+    /// Adds the reserve for what must be written on a full disk.
     #[must_use]
     pub fn with_room(self, room: Arc<StoreRoom>) -> Self {
         Self { room: Some(room), ..self }
     }
 
-    /// The room that is looked after.
+    /// The reserve of this folder, if there is one.
     #[must_use]
     pub fn room(&self) -> Option<Arc<StoreRoom>> {
         self.room.clone()
@@ -84,11 +80,11 @@ impl DataDir {
     /// # Errors
     /// When the file cannot be read.
     pub fn read_text(&self, name: &str) -> anyhow::Result<String> {
-        fs::read_to_string(self.path(name)).with_context(|| format!("reading {}", self.path(name).display()))
+        fs::read_to_string(self.path(name)).with_context(|| format!("could not read {}", self.path(name).display()))
     }
 
-    /// Writes a file, whole or not at all. One that is as wanted stays as it is, so that a start on a full disk has
-    /// little to write; for the rest it takes the reserve.
+    /// Writes a file whole or not at all. An unchanged file is not written, so that a start on a full disk has little
+    /// to write; the rest may use the reserve.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -105,7 +101,7 @@ impl DataDir {
         }
     }
 
-    /// The 32 bytes of `secrets/NAME`, made at the first call.
+    /// Returns the 32 bytes of `secrets/NAME`, made at the first call.
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds something else.
@@ -118,17 +114,17 @@ impl DataDir {
         }
         let mut key = [0; 32];
         hex::decode_to_slice(self.read_text(&name)?.trim(), &mut key)
-            .with_context(|| format!("reading {name}: it must hold 64 hexadecimal digits"))?;
+            .with_context(|| format!("could not read {name}: it must hold 64 hexadecimal digits"))?;
         Ok(key)
     }
 
-    /// The appliance's receipt signing key (Ed25519), made at the first call.
+    /// Returns the appliance's key for signing receipts (Ed25519), made at the first call.
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds something else.
     pub fn receipt_key(&self) -> anyhow::Result<Ed25519KeyPair> {
         let seed = self.secret_key("receipt.key")?;
-        Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| anyhow::anyhow!("reading receipt.key: {error}"))
+        Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| anyhow::anyhow!("invalid receipt.key: {error}"))
     }
 }
 
@@ -137,7 +133,7 @@ fn is_as_wanted(path: &Path, bytes: &[u8]) -> bool {
     fs::read(path).is_ok_and(|found| found == bytes) && is_private()
 }
 
-/// Whether a file could not be written for want of room.
+/// Tells whether a file could not be written because the disk is full.
 pub(super) fn is_full(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
@@ -153,20 +149,20 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().with_context(|| format!("writing {}", path.display()))
+    write().with_context(|| format!("could not write {}", path.display()))
 }
 
-/// Permissions of everyone but the owner.
+/// The permissions of everyone but the owner.
 const OF_OTHERS: u32 = 0o077;
-/// What an empty file system has; it is root's.
+/// The folder that an empty file system has; it is root's.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Takes the permissions of others away from a file or folder. Returns whether they had some.
+/// Removes the permissions of other users from a file or folder. Returns whether there were any.
 pub(super) fn tighten(path: &Path) -> anyhow::Result<bool> {
     let mode = || fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
     let before = match mode() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        before => before.with_context(|| format!("reading the permissions of {}", path.display()))?,
+        before => before.with_context(|| format!("could not read the permissions of {}", path.display()))?,
     };
     if before & OF_OTHERS == 0 {
         return Ok(false);
@@ -174,20 +170,21 @@ pub(super) fn tighten(path: &Path) -> anyhow::Result<bool> {
     let done = fs::set_permissions(path, fs::Permissions::from_mode(before & !OF_OTHERS)).and_then(|()| mode());
     let why = match done {
         Ok(after) if after & OF_OTHERS == 0 => return Ok(true),
-        Ok(_) => "its file system keeps no permissions".to_owned(),
+        Ok(_) => "its file system does not store permissions".to_owned(),
         Err(error) => error.to_string(),
     };
     anyhow::bail!(
-        "could not take the permissions of others away from {} (mode {before:o}): {why}; give it to the user that the \
-         appliance runs as (chown), or run chmod go-rwx on it",
+        "could not remove the permissions of other users from {} (mode {before:o}): {why}; give it to the user that \
+         the appliance runs as (chown), or run chmod go-rwx on it",
         path.display()
     )
 }
 
-/// The same for all that is in a folder of ours. Where a link leads is not ours. Returns how many were open to others.
+/// Removes the permissions of other users from all that is in a folder of ours; targets of links are not ours. Returns
+/// how many had any.
 fn tighten_tree(folder: &Path) -> anyhow::Result<usize> {
     let mut opened = usize::from(tighten(folder)?);
-    let looking = || format!("looking into the folder {}", folder.display());
+    let looking = || format!("could not read the folder {}", folder.display());
     for entry in fs::read_dir(folder).with_context(looking)? {
         let entry = entry.with_context(looking)?;
         if entry.file_name() == LOST_AND_FOUND {
@@ -262,7 +259,7 @@ mod tests {
     #[test]
     fn where_others_keep_permissions_the_text_says_what_to_do() {
         let error = tighten(Path::new("/proc/self/status")).unwrap_err().to_string();
-        let parts = ["could not take the permissions of others away", "(mode 444)", "chown", "chmod go-rwx"];
+        let parts = ["could not remove the permissions of other users", "(mode 444)", "chown", "chmod go-rwx"];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
 }

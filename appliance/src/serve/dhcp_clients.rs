@@ -1,4 +1,4 @@
-//! What DHCP answers to a client that boots, and what becomes of its events.
+//! The DHCP answers to clients that boot, and the use of DHCP's events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use firesteel_dhcp::{self as dhcp, BootAnswer, DhcpEventKind, DhcpRequester};
 use firesteel_facts::{Arch, Mac};
 use jiff::Timestamp;
 
-use crate::net::named_clients::{NamedClients, NamingDecision};
+use firesteel_net::named_clients::{NamedClients, NamingDecision};
 
-/// Makes what DHCP answers to a client that boots.
-pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
+/// Makes the function that decides which boot file a client gets.
+pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> firesteel_net::dhcp::Boot {
     Arc::new(move |client: &DhcpRequester| {
         let stage = first_stage(&asking(client, upgrade_ipxe), &endpoints).ok()?;
         Some(BootAnswer {
@@ -33,8 +33,9 @@ fn asking(client: &DhcpRequester, upgrade_ipxe: bool) -> BootClient {
     }
 }
 
-/// Takes DHCP's events into the timelines of hosts and the table of live leases, and names in the log, once, who can boot nothing here.
-pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Events {
+/// Makes the function that records DHCP events in the timelines of hosts and in the table of live leases, and logs once
+/// which clients cannot boot here.
+pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -> firesteel_net::dhcp::DhcpEventSink {
     let named = Mutex::new(NamedClients::default());
     Arc::new(move |at, event: &dhcp::DhcpEvent| {
         let mac = event.client.mac;
@@ -42,7 +43,7 @@ pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -
         let note = match &event.what {
             DhcpEventKind::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client, asker },
             DhcpEventKind::Acked { address, expires_at } => {
-                control.leased(mac, *address, *expires_at);
+                control.network.leased(mac, *address, *expires_at);
                 NetworkEvent::DhcpAck { address: *address, client, asker }
             }
             DhcpEventKind::Refused { address, reason } => {
@@ -72,28 +73,28 @@ pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -
                 NetworkEvent::NoLoader { reason: why.to_string() }
             }
             DhcpEventKind::Released { address } => {
-                control.lease_ended(mac, *address);
+                control.network.lease_ended(mac, *address);
                 return;
             }
             DhcpEventKind::Declined { address, outcome } => {
-                control.lease_ended(mac, *address);
+                control.network.lease_ended(mac, *address);
                 let text = format!("{address} is in use by another machine, it says; {}", outcome.text());
                 NetworkEvent::DhcpDecline { text }
             }
             DhcpEventKind::Informed { .. } | DhcpEventKind::ReleaseIgnored { .. } => return,
         };
-        control.note(mac, note);
+        control.network.note(mac, note);
     })
 }
 
-/// A client and what it can boot: another firmware mode of the same machine is named, too.
+/// Clients with their architectures: another firmware mode of the same machine is named, too.
 type WarnedClients = NamedClients<(Mac, Vec<Arch>)>;
 
 fn warn_once(named: &mut WarnedClients, now: Timestamp, client: &DhcpRequester, is_known: bool, why: &str) {
     let mac = client.mac;
     match named.name(now, (mac, client.archs.clone()), is_known) {
         NamingDecision::Now => tracing::warn!(%mac, "{why}"),
-        NamingDecision::More => tracing::warn!("more machines than are named ask for loaders that there are not here"),
+        NamingDecision::More => tracing::warn!("more machines than the log names ask for missing loaders"),
         NamingDecision::Not => tracing::debug!(%mac, "{why}"),
     }
 }

@@ -5,20 +5,18 @@ use std::sync::OnceLock;
 use firesteel_kube::{
     AdmittedObject, Cause, Cell, KindInfo, PrinterColumn, Registry, VersionConversion, Writers, builtin,
 };
-use firesteel_resources::{
-    self as resources,
-    kind::{Kind, KindScope, StoredAs},
-    kinds::{ACCESS_GRANT, HALT, KINDS},
-};
+use firesteel_resources::kind::{Kind, KindScope, StoredAs};
+use firesteel_resources::kinds::{ACCESS_GRANT, HALT, KINDS};
+use firesteel_resources::{self as resources};
 use serde_json::Value;
 
 use super::pods;
 use crate::access::CERTIFICATE_REQUEST;
 
-/// All kinds, in the order in which clients see them.
+/// Returns all kinds, in the order in which clients see them.
 #[must_use]
 pub fn registry() -> Registry {
-    // Of schemas that do not change: a process that opens its store again and again makes them once.
+    // The schemas do not change: a process that opens its store again and again makes them once.
     static MADE: OnceLock<Registry> = OnceLock::new();
     let make =
         || Registry::new(builtin::kinds().into_iter().chain([pods::kind()]).chain(KINDS.iter().map(|kind| info(kind))));
@@ -45,12 +43,12 @@ fn info(kind: &'static Kind) -> KindInfo {
         namespaced: kind.scope == KindScope::Namespaced,
         has_status: kind.has_status,
         is_record: kind.read_only,
-        // A fleet is stopped whatever the disk says.
+        // The fleet can be stopped even if the disk is full.
         holds_unstored: kind.kind == HALT.kind,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
         description: kind.about,
-        // What this process alone writes has one owner, and is written with every report.
+        // A kind that only this process writes has one owner, and is written with every report.
         tracks_owners: !kind.read_only,
         scale: kind.scale,
         is_deprecated: kind.is_deprecated,
@@ -75,19 +73,19 @@ fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<AdmittedOb
     Ok(AdmittedObject { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
 }
 
-/// A version's conversion as the API server takes it.
+/// Makes a version's conversion in the form that the API server takes.
 #[must_use]
 pub fn conversion(stored_as: &StoredAs) -> VersionConversion {
     VersionConversion {
-        to_stored: stored_as.conversion.to_v1beta2,
-        from_stored: stored_as.conversion.to_v1beta1,
+        to_stored: stored_as.conversion.to_stored,
+        from_stored: stored_as.conversion.from_stored,
         annotation: stored_as.annotation,
         fits_stored: stored_as.fits_stored,
         fits: stored_as.fits,
     }
 }
 
-/// The defaults and rules of the stored version, for an object of another one.
+/// Applies the defaults and rules of the stored version to an object of another one.
 fn admit_stored(kind: &Kind, stored_as: &StoredAs, new: &mut Value, old: Option<&Value>) -> Result<(), Vec<Cause>> {
     let (conversion, stored) = (conversion(stored_as), stored_as.kind);
     let stored_form = |object: &Value| conversion.to_stored(&stored.api_version(), object);

@@ -1,27 +1,28 @@
-//! The appliance's log, on the standard error: a thread of its own writes it.
+//! The appliance's log on standard error, which a thread of its own writes.
 //!
 //! ```text
 //! events of all threads ──lines──► queue ──► thread ──► standard error
 //! ```
 //!
-//! A log is often a file, and a write to a file waits for the disk where that is flushed. The threads that
-//! answer machines and users do not wait with it, for as long as the queue takes lines. Whoever logs
-//! when the queue is full waits, so no line is lost while the process lives. One that is killed loses what waits; one
-//! that ends takes at most a second to write it.
+//! A log is often a file, and a write to a file may wait for the disk. The threads that answer machines and users do
+//! not wait, as long as the queue has room. A thread that logs when the queue is full waits, so no line is lost while
+//! the process lives. A process that is killed loses the lines in the queue; one that ends writes them, for at most a
+//! second.
 
 use anyhow::Context as _;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 
 use super::settings::Settings;
 
-/// Lines that wait for the disk at most. A line has some hundred bytes, so they are part of the
-/// [process's own memory](super::memory).
+/// How many lines may wait for the disk. A line has some hundred bytes, so they are part of the [process's own
+/// memory](super::memory).
 const LINES_MAX: usize = 10_000;
 
-/// Starts it. The guard is to live as long as there is something to log: dropped, it writes what still waits.
+/// Starts the log. The guard must live as long as there is something to log: when it is dropped, it writes the lines
+/// that wait.
 ///
 /// # Errors
-/// `--log` is no filter, or this process has a log already.
+/// When `--log` is not a filter, or this process has a log already.
 pub(super) fn start(settings: &Settings) -> anyhow::Result<WorkerGuard> {
     let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)
         .with_context(|| format!("--log {}: not a log filter", settings.log))?;
@@ -32,6 +33,6 @@ pub(super) fn start(settings: &Settings) -> anyhow::Result<WorkerGuard> {
         .finish(std::io::stderr());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines);
     let started = if settings.log_json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
-    started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))?;
+    started.map_err(|error| anyhow::anyhow!("could not start the log: {error}"))?;
     Ok(guard)
 }

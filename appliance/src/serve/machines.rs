@@ -1,11 +1,9 @@
-//! What serves machines: the provisioning network, boot files, agents, and the control loop behind them.
+//! The parts that serve machines: the provisioning network, boot files, agents, and the control loop behind them.
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::Arc,
-};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
@@ -13,40 +11,33 @@ use firesteel_config_server::ConfigSettings;
 use firesteel_control::{Control, Images, SchemeDriver};
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
-use firesteel_runtime::StoreClock;
 use jiff::SignedDuration;
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{
-    controllers::{Controllers, ControllersConfig},
-    data_dir::DataDir,
-    network::{self, ServedNetwork},
-    pki::Pki,
-    settings::Settings,
-    streams::FollowedStreams,
-};
-use crate::http::{
-    agent::AgentServer,
-    boot::BootServer,
-    boot_files::{self, BootFiles, KeptBootFiles},
-    client_classes,
-    config::{self, ConfigServer},
-    connection_admission::Standings,
-    images::ImageFiles,
-    server::{CONNECTIONS, HttpTimeouts, Server},
-};
-use crate::{
-    metrics::Metrics,
-    net::tftp::HostsAt,
-    outbound::{OutboundRuntime, datagram_listeners},
-};
+use super::ServeContext;
+use super::controllers::{ControllersConfig, HostControllers};
+use super::network::{self, ServedNetwork};
+use super::pki::Pki;
+use super::settings::Settings;
+use super::streams::FollowedStreams;
+use crate::http::agent::AgentServer;
+use crate::http::boot::BootServer;
+use crate::http::boot_files::{self, BootFiles};
+use crate::http::client_classes;
+use crate::http::config::{self, ConfigServer};
+use crate::http::connection_admission::Standings;
+use crate::http::images::ImageFiles;
+use crate::http::server::{CONNECTIONS, HttpTimeouts, Server};
+use crate::metrics::Metrics;
+use crate::outbound::{OutboundRuntime, datagram_listeners};
+use firesteel_net::tftp::HostsAt;
 
-/// Bound and ready; no machine is answered yet.
+/// The services for machines: bound and ready, but not answering yet.
 #[derive(Debug)]
 pub struct MachineServices {
-    controllers: Controllers,
+    controllers: HostControllers,
     services: network::Services,
     listeners: Listeners,
     standings: Standings,
@@ -56,7 +47,7 @@ pub struct MachineServices {
 struct Listeners {
     http: TcpListener,
     agents: TcpListener,
-    /// With TLS, and without where the settings ask for it.
+    /// The listeners of the config server; `true` means with TLS.
     configs: Vec<(TcpListener, bool)>,
     agent_tls: rustls::ServerConfig,
     boot: BootServer,
@@ -66,40 +57,35 @@ struct Listeners {
 
 impl MachineServices {
     /// # Errors
-    /// What kept a part from being made ready: files, another DHCP server, a port.
-    pub async fn open(
+    /// When a part cannot be made ready: files, another DHCP server, a port.
+    pub(super) async fn open(
+        context: &ServeContext<'_>,
         network: &ServedNetwork,
-        settings: &Settings,
-        data: &DataDir,
-        (core, clock): (&Core, &StoreClock),
-        (pki, streams, way_out): (&Pki, &FollowedStreams, &OutboundRuntime),
+        pki: &Pki,
+        streams: &FollowedStreams,
+        way_out: &OutboundRuntime,
     ) -> anyhow::Result<Self> {
+        let ServeContext { settings, data, .. } = context;
         let endpoints =
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
         let boot_files_folder = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
         let files = BootFiles::load(boot_files_folder, &settings.loaders)?;
         let kept = boot_files::keep(&data.path("boot"), boot_files_folder, &files).unwrap_or_else(|error| {
             tracing::warn!(
-                "could not keep the boot files for a later upgrade: {error}; boots that are under way then begin again"
+                "could not keep the boot files for a later upgrade: {error}; boots under way then start again"
             );
             None
         });
         let images = ImageFiles::new(streams.store());
-        let controllers = Controllers::new(controllers_config(
-            data,
-            (network, settings),
-            (core, clock),
-            pki,
-            (endpoints, &files, kept.as_ref()),
-            (streams.for_hosts(), way_out),
-        )?)
-        .map_err(|status| anyhow::anyhow!(status.message))?;
+        let boot_files = ServedBootFiles { current: files.set(), kept: kept.as_ref().map(|kept| kept.set) };
+        let config = controllers_config(context, network, pki, endpoints, boot_files, streams.for_hosts(), way_out)?;
+        let controllers = HostControllers::new(config)?;
         let control = &controllers.control;
         let asked = control.clone();
-        let hosts: HostsAt = Arc::new(move |address| asked.hosts_at(address));
+        let hosts: HostsAt = Arc::new(move |address| asked.network.hosts_at(address));
         let standings = client_classes::client_classes(network.address.into(), Arc::clone(&hosts));
-        let services = network::Services::open(network, settings, data, control, (&files, hosts), endpoints).await?;
-        // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
+        let services = network::Services::open(network, settings, data, control, &files, hosts, endpoints).await?;
+        // Agents and first boots speak HTTP/1.1; what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
         agent_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let config = ConfigServer::new(controllers.configs.clone());
@@ -122,19 +108,19 @@ impl MachineServices {
         Ok(Self { controllers, services, listeners, standings })
     }
 
-    /// What works on the hosts.
+    /// The control loop of the hosts.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.controllers.control
     }
 
-    /// What the hosts say.
+    /// The logs of the hosts.
     #[must_use]
     pub fn logs(&self) -> Arc<dyn Logs> {
         Arc::new(self.control().logs())
     }
 
-    /// Starts all of it.
+    /// Starts all services.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, metrics: &Metrics) {
         let Self { controllers, services, listeners, standings } = self;
         let Listeners { http, agents, configs, agent_tls, boot, agent, config } = listeners;
@@ -166,10 +152,10 @@ impl MachineServices {
 
 async fn bind(what: &str, endpoints: Endpoints, port: u16, flag: &str) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::from((endpoints.address, port));
-    TcpListener::bind(address).await.with_context(|| format!("listening for {what} at {address} (see --{flag})"))
+    TcpListener::bind(address).await.with_context(|| format!("could not listen for {what} at {address} (see --{flag})"))
 }
 
-/// At the provisioning address, and at the address that stubs name where that is another one.
+/// Binds to the provisioning address, and to the address that stubs name if that is another one.
 async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::Result<Vec<(TcpListener, bool)>> {
     let named = settings.config_host.as_deref().and_then(config_address);
     let addresses: BTreeSet<IpAddr> = [IpAddr::V4(endpoints.address)].into_iter().chain(named).collect();
@@ -180,7 +166,7 @@ async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::
             let at = SocketAddr::from((address, port));
             let listener = TcpListener::bind(at).await;
             bound.push((
-                listener.with_context(|| format!("listening for configs at {at} (see --config-port)"))?,
+                listener.with_context(|| format!("could not listen for configs at {at} (see --config-port)"))?,
                 is_secure,
             ));
         }
@@ -188,7 +174,7 @@ async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::
     Ok(bound)
 }
 
-/// Where this process listens: nothing that a user names is connected to there.
+/// Returns the listeners of this process: connections to addresses from users must not go there.
 pub(super) fn own_listeners(network: &ServedNetwork, settings: &Settings, api: SocketAddr) -> Vec<SocketAddr> {
     let named = settings.config_host.as_deref().and_then(config_address);
     let addresses = [IpAddr::V4(network.address)].into_iter().chain(named);
@@ -198,7 +184,7 @@ pub(super) fn own_listeners(network: &ServedNetwork, settings: &Settings, api: S
     of_ports.chain([api]).chain(datagram_listeners()).collect()
 }
 
-/// The address that stubs name; none where it is a name.
+/// Parses the address that stubs name; `None` if it is a DNS name.
 pub(super) fn config_address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
@@ -208,14 +194,14 @@ fn config_settings(network: &ServedNetwork, settings: &Settings) -> ConfigSettin
         host: settings.config_host.clone(),
         port: settings.config_port,
         plain_port: settings.config_plain_port,
-        // Somebody else's DHCP tells what the owner has it tell.
+        // Another DHCP server is assumed to name DNS servers.
         hosts_have_dns: network.network.mode != NetworkMode::Managed || network.network.dns,
         without_token: settings.config_without_token,
         token_life: SignedDuration::from_hours(24 * i64::from(settings.config_token_days)),
     }
 }
 
-/// Where DHCP is not ours, no lease says which address is whose.
+/// If another server does DHCP, no lease says which address belongs to which host.
 fn asker_rule(mode: NetworkMode) -> AskerRule {
     match mode {
         NetworkMode::Managed => AskerRule::Lease,
@@ -224,13 +210,15 @@ fn asker_rule(mode: NetworkMode) -> AskerRule {
 }
 
 fn controllers_config(
-    data: &DataDir,
-    (network, settings): (&ServedNetwork, &Settings),
-    (core, clock): (&Core, &StoreClock),
+    context: &ServeContext<'_>,
+    network: &ServedNetwork,
     pki: &Pki,
-    (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
-    (images, way_out): (Arc<dyn Images>, &OutboundRuntime),
+    endpoints: Endpoints,
+    boot_files: ServedBootFiles,
+    images: Arc<dyn Images>,
+    way_out: &OutboundRuntime,
 ) -> anyhow::Result<ControllersConfig> {
+    let ServeContext { settings, data, core, clock, .. } = context;
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
     let kernel_arguments = KernelArguments::new(consoles).context("--console")?;
     let mut bmc_tls = firesteel_bmc::Tls::default();
@@ -247,7 +235,7 @@ fn controllers_config(
         bmc: Arc::new(drivers),
         endpoints,
         asker_rule: asker_rule(network.network.mode),
-        boot_files: ServedBootFiles { current: files.set(), kept: kept.map(|kept| kept.set) },
+        boot_files,
         sealer: Sealer::new(&data.secret_key("token.key")?),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &data.secret_key("nonce.key")?),
         receipt_key: data.receipt_key()?,
@@ -263,9 +251,10 @@ fn controllers_config(
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).with_context(|| format!("reading --bmc-ca {}", path.display()))?.collect();
-    let found = found.with_context(|| format!("reading --bmc-ca {}", path.display()))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
+        .with_context(|| format!("could not read --bmc-ca {}", path.display()))?
+        .collect();
+    let found = found.with_context(|| format!("could not read --bmc-ca {}", path.display()))?;
     anyhow::ensure!(!found.is_empty(), "--bmc-ca {} holds no certificate in PEM", path.display());
     Ok(found)
 }

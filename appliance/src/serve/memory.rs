@@ -1,8 +1,8 @@
-//! How much memory the appliance holds at most, whatever the machines on its networks do: the sum of
-//! what each part is bounded to. It is said in the log at the start, its parts at the level `debug`.
+//! The most memory that the appliance uses, whatever the machines on its networks do: the sum of the limits of its
+//! parts. The start logs it, and the parts at the level `debug`.
 //!
-//! The import of images is part of it: two at a time, each with a decoder's dictionary or window and with what is being
-//! packed. What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB) and answers of the
+//! This includes imports of images: two at a time, each with the dictionary or window of a decoder and the data being
+//! packed. What users ask for comes on top: hosts (for each at most the agent's last report, 1 MiB) and answers of the
 //! API.
 
 use firesteel_boot::boot_sightings::{HOSTS_MAX, STRANGERS_MAX};
@@ -12,20 +12,16 @@ use firesteel_ignition::CONFIG_BYTES_MAX;
 use firesteel_images::import;
 use firesteel_wire::limits::BODY_BYTES_MAX;
 
-use crate::{
-    http::{
-        agent::{BODIES, IMAGE_ANSWERS, SMALL_BODY_BYTES},
-        boot_files::BOOT_FILES_BYTES_MAX,
-        config,
-        file::READ_BYTES,
-        server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES},
-    },
-    net::{leases, tftp},
-};
+use crate::http::agent::{BODIES, IMAGE_ANSWERS, SMALL_BODY_BYTES};
+use crate::http::boot_files::BOOT_FILES_BYTES_MAX;
+use crate::http::config;
+use crate::http::file::READ_BYTES;
+use crate::http::server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES};
+use firesteel_net::{leases, tftp};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// Code, stacks of threads, TLS, log, and what the allocator keeps for later.
+/// Code, stacks of threads, TLS, log, and memory that the allocator keeps.
 const PROCESS_BYTES: usize = 64 * MIB;
 /// A connection or transfer itself: its task, socket and timers.
 const TASK_BYTES: usize = 16 * KIB;
@@ -33,15 +29,15 @@ const TASK_BYTES: usize = 16 * KIB;
 const TLS_BYTES: usize = 48 * KIB;
 /// The head of a request, and the part of the answer that waits for the client.
 const HTTP_BYTES: usize = 2 * BUFFER_BYTES;
-/// A body as it came, put together, and read.
+/// A body as it was received, put together, and decoded.
 const BODY_COPIES: usize = 3;
-/// A config as it is stored, read, merged with what is added, and written in the client's version.
+/// A config as it is stored, decoded, merged with additions, and written in the client's version.
 const CONFIG_COPIES: usize = 8;
-/// A lease with its name in four tables: by MAC and by address, of DHCP and of who asks for boot scripts.
+/// A lease with its name in four tables: by MAC and by address, in DHCP and in the check of boot scripts.
 const LEASE_BYTES: usize = 384;
-/// An agent that nobody owns, as it is remembered.
+/// An agent that is no host's, as it is remembered.
 const UNKNOWN_AGENT_BYTES: usize = 4 * KIB;
-/// What a download of an image holds: what was received of it, and a TLS session.
+/// A download of an image: the data received, and a TLS session.
 const DOWNLOAD_BYTES: usize = 512 * KIB;
 /// The last stages of a machine's boot, with their texts, and what was sent for its tokens.
 const BOOTING_BYTES: usize = 2 * KIB;
@@ -57,7 +53,7 @@ const fn part(what: &'static str, bytes: usize) -> MemoryShare {
     MemoryShare { what, bytes }
 }
 
-/// What is summed up.
+/// The parts of the sum.
 pub const PARTS: [MemoryShare; 21] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
@@ -68,7 +64,7 @@ pub const PARTS: [MemoryShare; 21] = [
         CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES + BODY_COPIES * SMALL_BODY_BYTES),
     ),
     part("images by TLS", IMAGE_ANSWERS.total * 2 * READ_BYTES),
-    // With and without TLS.
+    // There are listeners with and without TLS.
     part("config connections", 2 * config::CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES)),
     part("configs on their way", config::ANSWERS_BYTES_MAX),
     part("configs being made", config::MAKING_MAX * CONFIG_COPIES * CONFIG_BYTES_MAX),
@@ -81,7 +77,7 @@ pub const PARTS: [MemoryShare; 21] = [
     part("DHCP", (LEASES_MAX + OFFERS_MAX) * LEASE_BYTES),
     part("TFTP", tftp::TRANSFERS_MAX * (TASK_BYTES + tftp::TRANSFER_BYTES)),
     part("store", firesteel_store::CACHES_BYTES),
-    // One copy of each event for all watches, however many there are.
+    // All watches share one copy of each event.
     part("recent events", firesteel_store::RECENT_BYTES_MAX),
     part("lease database", leases::CACHE_BYTES),
     part("logs of hosts", LOG_BYTES_MAX),
@@ -92,7 +88,7 @@ pub const PARTS: [MemoryShare; 21] = [
     part("machines that boot", (STRANGERS_MAX + HOSTS_MAX) * BOOTING_BYTES),
 ];
 
-/// The most that the appliance holds.
+/// The most memory that the appliance uses.
 pub const BOUND_BYTES: usize = {
     let (mut sum, mut index) = (0, 0);
     while index < PARTS.len() {
@@ -102,7 +98,7 @@ pub const BOUND_BYTES: usize = {
     sum
 };
 
-// All of DHCP's leases are known to who judges boot scripts.
+// The check of boot scripts knows all of DHCP's leases.
 const _: () = assert!(firesteel_control::LIVE_LEASES_MAX >= LEASES_MAX);
-// A part that grows beyond what a small machine has is to be noticed here.
+// A part that outgrows a small machine fails the build here.
 const _: () = assert!(BOUND_BYTES <= 1536 * MIB);

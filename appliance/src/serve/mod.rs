@@ -10,13 +10,13 @@
 //!  agents ┘                                              └── upkeep
 //! ```
 //!
-//! All tasks live in one set: the first that fails, or panics, ends the process, and whoever
-//! supervises it starts it again; every part goes on from what is on disk.
+//! All tasks live in one set: the first that fails, or panics, ends the process, and its supervisor starts it again;
+//! every part goes on from what is on disk.
 //!
-//! What is stored keeps no process from starting: a network that cannot be served ([`network_check`]) leaves the API,
-//! until it can be, and the process begins again with machines ([`restart`]). Damage does not end the process either,
-//! and starting it again would not help: a database that cannot be opened leaves an API that says so
-//! ([`unopened_store`]), and what machines are served by and cannot be read leaves the API alone ([`network_problem`]).
+//! Bad data does not end the process, since another start would not help. While the network cannot be served
+//! ([`network_check`]), the API runs alone; later the process starts again with machines ([`restart`]). If the database
+//! cannot be opened, an API says so ([`unopened_store`]), and if data for serving machines cannot be read, the API runs
+//! alone ([`network_problem`]).
 
 pub mod api;
 mod api_only;
@@ -53,19 +53,17 @@ use firesteel_control::receipts::file::public_pem;
 use firesteel_kube::{Core, Status};
 use firesteel_runtime::{StoreClock, Tokio, log_doubt};
 use firesteel_store::{Store, StoreRoom};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinSet,
-};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
-use crate::{
-    audit::Audit,
-    backup::{Backups, serve::log_lineage},
-    http::{admin_paths::FiresteelPaths, operators::Operators},
-    metrics::Metrics,
-    outbound::OutboundRuntime,
-    privacy,
-};
+use crate::audit::Audit;
+use crate::backup::Backups;
+use crate::backup::serve::log_lineage;
+use crate::http::admin_paths::FiresteelPaths;
+use crate::http::operators::Operators;
+use crate::metrics::Metrics;
+use crate::outbound::OutboundRuntime;
+use crate::privacy;
 use api::ApiListener;
 use data_dir::DataDir;
 use machines::MachineServices;
@@ -82,7 +80,7 @@ const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 /// Runs the appliance until a signal, or until a part of it fails.
 ///
 /// # Errors
-/// What kept a part from starting, or ended it.
+/// The failure that kept a part from starting, or ended it.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     privacy::keep_memory()?;
     privacy::keep_files();
@@ -102,9 +100,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             None => return Err(error),
         },
     };
-    match serve(&settings, &data, room, (key_file, store)).await {
+    match serve(&settings, &data, room, key_file, store).await {
         Err(error) if error.is::<RestartRequest>() => {
-            // With its last lines.
+            // Dropping the guard writes the last lines.
             drop(log);
             Err(restart::in_its_place())
         }
@@ -112,17 +110,18 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
 }
 
-/// What a database that was opened can serve.
+/// Serves what a database that was opened allows: everything, or the API alone.
 async fn serve(
     settings: &Settings,
     data: &DataDir,
     room: Arc<StoreRoom>,
-    (key_file, store): (KeyFile, Store),
+    key_file: KeyFile,
+    store: Store,
 ) -> anyhow::Result<()> {
     let core = open_core(store).await?;
     room_keeper::halt_where_nothing_is_stored(&core).await?;
     let clock = StoreClock::new(&core, Arc::new(Tokio::new()), build_time::built_at());
-    // Before anything else: the next start is to know that this clock was in use.
+    // This comes first: the next start must know that this clock was in use.
     clock.record().await;
     let key_file = Arc::new(key_file);
     let backups = Backups::new(core.store().clone(), Arc::clone(&key_file), data.path(""));
@@ -132,93 +131,97 @@ async fn serve(
     metrics.with_clock(&clock);
     let own = FiresteelPaths::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key)
         .with_clock(clock.clone());
+    let context = ServeContext { settings, data, core, clock, own, metrics };
     let mut tasks = JoinSet::new();
-    // Its threads live until the end.
+    // The threads of this runtime live until the end.
     let _way_out = if settings.api_only {
-        serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), None).await?
+        context.serve_alone(&mut tasks, None).await?
     } else {
-        let parts = (own.clone(), metrics.clone());
-        match serve_machines(&mut tasks, settings, data, (&core, &clock), parts).await {
+        match context.serve_machines(&mut tasks).await {
             Ok(way_out) => way_out,
             Err(error) => {
                 let Some(withheld) = network_problem::network_problem(&error) else { return Err(error) };
                 tracing::error!("no machine is served: {withheld}");
                 if matches!(withheld, NetworkProblem::Unservable(_)) {
-                    tasks.spawn(network_check::wait(core.clone(), settings.clone()));
-                    tasks.spawn(network_status::write_network_status(core.clone(), settings.clone(), None));
+                    tasks.spawn(network_check::wait(context.core.clone(), settings.clone()));
+                    let core = context.core.clone();
+                    tasks.spawn(network_status::write_network_status(core, settings.clone(), None));
                 }
-                let why = Some(withheld.to_string());
-                serve_alone(&mut tasks, settings, data, (&core, &clock), (own, metrics), why).await?
+                context.serve_alone(&mut tasks, Some(withheld.to_string())).await?
             }
         }
     };
-    store_upkeep::spawn(&mut tasks, &core, key_file);
-    room_keeper::spawn(&mut tasks, &core, room);
+    store_upkeep::spawn(&mut tasks, &context.core, key_file);
+    room_keeper::spawn(&mut tasks, &context.core, room);
     until_signal(tasks).await
 }
 
-/// The API, and nothing that a machine could reach; `why`, where that was not asked for.
-async fn serve_alone(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    settings: &Settings,
-    data: &DataDir,
-    (core, clock): (&Core, &StoreClock),
-    (own, metrics): (FiresteelPaths, Metrics),
-    why: Option<String>,
-) -> anyhow::Result<OutboundRuntime> {
-    let names = ServerNames { addresses: Vec::new(), names: Vec::new() };
-    let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
-    let address = api.address()?;
-    api.spawn(tasks, core, own, Operators::default(), &metrics)?;
-    tasks.spawn(api_only::mark_hosts_not_ready(core.clone(), why));
-    tasks.spawn(follow_clock(clock.clone()));
-    // Without machines, too: it may be where images are got for bundles.
-    let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
-    FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
-    let kubeconfig = data.path("admin.kubeconfig");
-    tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
-    Ok(way_out)
+/// What every part that serves is built from.
+struct ServeContext<'a> {
+    settings: &'a Settings,
+    data: &'a DataDir,
+    core: Core,
+    clock: StoreClock,
+    own: FiresteelPaths,
+    metrics: Metrics,
 }
 
-/// Everything.
-async fn serve_machines(
-    tasks: &mut JoinSet<anyhow::Result<()>>,
-    settings: &Settings,
-    data: &DataDir,
-    (core, clock): (&Core, &StoreClock),
-    (own, metrics): (FiresteelPaths, Metrics),
-) -> anyhow::Result<OutboundRuntime> {
-    let network = network::open(core, settings).await?;
-    let mut names = ServerNames { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
-    match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
-        Some((_, Some(address))) => names.addresses.push(address),
-        Some((name, None)) => names.names.push(name.to_ascii_lowercase()),
-        None => {}
+impl ServeContext<'_> {
+    /// Serves the API, and nothing that a machine could reach. `why` says what forced that, if `--api-only` did not.
+    async fn serve_alone(
+        &self,
+        tasks: &mut JoinSet<anyhow::Result<()>>,
+        why: Option<String>,
+    ) -> anyhow::Result<OutboundRuntime> {
+        let Self { settings, data, core, clock, own, metrics } = self;
+        let names = ServerNames { addresses: Vec::new(), names: Vec::new() };
+        let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
+        let address = api.address()?;
+        api.spawn(tasks, core, own.clone(), Operators::default(), metrics)?;
+        tasks.spawn(api_only::mark_hosts_not_ready(core.clone(), why));
+        tasks.spawn(follow_clock(clock.clone()));
+        // Streams are followed without machines too: images for bundles may be fetched here.
+        let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
+        FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
+        let kubeconfig = data.path("admin.kubeconfig");
+        tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
+        Ok(way_out)
     }
-    let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
-    let address = api.address()?;
-    let way_out = OutboundRuntime::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
-    let streams = FollowedStreams::open(data, settings, core, &way_out)?;
-    let machines =
-        MachineServices::open(&network, settings, data, (core, clock), (&api.pki, &streams, &way_out)).await?;
-    let own = own.with_control(machines.control().clone());
-    let operators = Operators::new(Some(IpAddr::V4(network.address)));
-    api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
-    streams.with_control(machines.control()).spawn(tasks);
-    machines.spawn(tasks, core, &metrics);
-    tasks.spawn(network_status::write_network_status(core.clone(), settings.clone(), Some(network.clone())));
-    for part in memory::PARTS {
-        tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
+
+    /// Serves the API and machines.
+    async fn serve_machines(&self, tasks: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<OutboundRuntime> {
+        let Self { settings, data, core, own, metrics, .. } = self;
+        let network = network::open(core, settings).await?;
+        let mut names = ServerNames { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
+        match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
+            Some((_, Some(address))) => names.addresses.push(address),
+            Some((name, None)) => names.names.push(name.to_ascii_lowercase()),
+            None => {}
+        }
+        let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
+        let address = api.address()?;
+        let way_out = OutboundRuntime::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
+        let streams = FollowedStreams::open(data, settings, core, &way_out)?;
+        let machines = MachineServices::open(self, &network, &api.pki, &streams, &way_out).await?;
+        let own = own.clone().with_control(machines.control().clone());
+        let operators = Operators::new(Some(IpAddr::V4(network.address)));
+        api.with_logs(machines.logs()).spawn(tasks, core, own, operators, metrics)?;
+        streams.with_control(machines.control()).spawn(tasks);
+        machines.spawn(tasks, core, metrics);
+        tasks.spawn(network_status::write_network_status(core.clone(), (*settings).clone(), Some(network.clone())));
+        for part in memory::PARTS {
+            tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
+        }
+        tracing::info!(
+            address = %network.address, interface = %network.interface, api = %address,
+            memory_mib_max = memory::BOUND_BYTES >> 20,
+            "Firesteel serves; `firesteel get hosts` shows what it knows"
+        );
+        Ok(way_out)
     }
-    tracing::info!(
-        address = %network.address, interface = %network.interface, api = %address,
-        memory_mib_max = memory::BOUND_BYTES >> 20,
-        "Firesteel serves; `firesteel get hosts` shows what it knows"
-    );
-    Ok(way_out)
 }
 
-/// Where no control loop does it.
+/// Follows the clock in place of the control loop.
 async fn follow_clock(clock: StoreClock) -> anyhow::Result<()> {
     let mut doubt = None;
     loop {
@@ -228,7 +231,7 @@ async fn follow_clock(clock: StoreClock) -> anyhow::Result<()> {
 }
 
 fn open_database(settings: &Settings, database: &Path, room: &Arc<StoreRoom>) -> anyhow::Result<(KeyFile, Store)> {
-    let key_file = KeyFile::open(&settings.secrets_key, database).context("opening the key of the secrets")?;
+    let key_file = KeyFile::open(&settings.secrets_key, database).context("could not open the key of the secrets")?;
     let store = key_file.open_store_in(database, settings.durability, Some(Arc::clone(room)))?;
     Ok((key_file, store))
 }
@@ -236,13 +239,13 @@ fn open_database(settings: &Settings, database: &Path, room: &Arc<StoreRoom>) ->
 async fn open_core(store: Store) -> anyhow::Result<Core> {
     log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
-    unless(core.ensure_namespace("default").await, Status::is_unreadable, "looking for the namespace default")?;
-    // They only show what is served; the next start, or the next pass, makes up for it.
-    unless(core.publish_kinds().await, Status::is_unstorable, "publishing the kinds that are served")?;
+    unless(core.ensure_namespace("default").await, Status::is_unreadable, "could not look for the namespace default")?;
+    // They only show what is served; the next start, or the next pass, publishes them.
+    unless(core.publish_kinds().await, Status::is_unstorable, "could not publish the kinds that are served")?;
     Ok(core)
 }
 
-/// What hinders nobody does not keep the appliance from starting: whoever asks for what is damaged is told.
+/// Logs an error that must not keep the appliance from starting: requests for the damaged object fail with it.
 fn unless(done: Result<(), Status>, is_no_hindrance: fn(&Status) -> bool, what: &str) -> anyhow::Result<()> {
     match done {
         Err(status) if is_no_hindrance(&status) => {
@@ -254,8 +257,8 @@ fn unless(done: Result<(), Status>, is_no_hindrance: fn(&Status) -> bool, what: 
 }
 
 async fn until_signal(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for SIGINT")?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -265,6 +268,6 @@ async fn until_signal(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<
             Some(Err(error)) => return Err(error).context("a part of the appliance panicked"),
         },
     }
-    tracing::info!("stopping: every host goes on from where it is at the next start");
+    tracing::info!("the appliance stops: at the next start every host goes on from where it is");
     Ok(())
 }

@@ -1,11 +1,9 @@
-//! The provisioning network: what the Provisioning object says, turned into DHCP and TFTP.
+//! The provisioning network: turns the Provisioning object into DHCP and TFTP.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -13,29 +11,22 @@ use firesteel_boot::{Endpoints, autoexec};
 use firesteel_control::{Control, NetworkEvent};
 use firesteel_dhcp as dhcp;
 use firesteel_kube::{Core, ObjectChange, Objects};
-use firesteel_resources::{
-    BareMetalHost, Provisioning,
-    bare_metal_host::annotations::RESERVED_ADDRESS,
-    provisioning::{NetworkMode, ProvisioningNetwork},
-};
+use firesteel_resources::bare_metal_host::annotations::RESERVED_ADDRESS;
+use firesteel_resources::provisioning::{NetworkMode, ProvisioningNetwork};
+use firesteel_resources::{BareMetalHost, Provisioning};
 use tokio::task::JoinSet;
 
-use super::{
-    data_dir::DataDir,
-    dhcp_clients::{boot_answers, dhcp_events},
-    network_check,
-    network_problem::NetworkProblem,
-    reserved::{KnownHosts, note_host, reservations},
-    settings::Settings,
-};
-use crate::{
-    http::boot_files::BootFiles,
-    net::{
-        dhcp::{DhcpHandle, DhcpServer},
-        rogue_server,
-        tftp::{HostsAt, TftpServer},
-    },
-};
+use super::data_dir::DataDir;
+use super::dhcp_clients::{boot_answers, dhcp_events};
+use super::network_check;
+use super::network_problem::NetworkProblem;
+use super::reserved::{DhcpHosts, note_host, reservations};
+use super::settings::Settings;
+use crate::http::boot_files::BootFiles;
+use firesteel_net::dhcp::{DhcpHandle, DhcpServer};
+use firesteel_net::leases::LeaseFile;
+use firesteel_net::rogue_server;
+use firesteel_net::tftp::{HostsAt, TftpServer};
 
 /// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
 /// hundred addresses serves a lab in which machines come and go.
@@ -47,15 +38,15 @@ pub struct ServedNetwork {
     pub interface: String,
     pub address: Ipv4Addr,
     pub network: ProvisioningNetwork,
-    /// Networks behind relays.
+    /// The networks behind relays.
     pub relayed: Vec<dhcp::Subnet>,
 }
 
-/// Reads the Provisioning object, making it from the file at the first start.
+/// Reads the Provisioning object; at the first start, creates it from the file.
 ///
 /// # Errors
-/// When a file or a flag is wrong. What is stored and cannot be served is [`NetworkProblem`]: the API goes on without
-/// it.
+/// When a file or a flag is wrong. If the stored network cannot be served, the error is [`NetworkProblem`], and the API
+/// runs without machines.
 pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<ServedNetwork> {
     let provisioning = match (network_check::stored(core).await?, &settings.provisioning) {
         (Some(stored), Some(path)) => {
@@ -66,7 +57,7 @@ pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Ser
         (None, Some(path)) => {
             let object: Provisioning = network_check::read(path)?;
             let objects = network_check::objects(core)?;
-            objects.create(&object).await.map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
+            objects.create(&object).await.with_context(|| path.display().to_string())?
         }
         (None, None) => return Err(NetworkProblem::Unservable(network_check::NONE_STORED.to_owned()).into()),
     };
@@ -74,19 +65,19 @@ pub(super) async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Ser
 }
 
 impl ServedNetwork {
-    /// Whether a running process can go over to that network: all else needs other sockets.
+    /// Tells whether a running process can change to that network; other changes need new sockets.
     pub(super) fn takes_over(&self, wanted: &Self) -> bool {
         let key = |served: &Self| (served.network.mode, served.network.address, served.network.cidr);
         key(self) == key(wanted) && self.interface == wanted.interface
     }
 }
 
-/// Whether DHCP can serve this.
+/// Checks whether DHCP can serve this network.
 ///
 /// # Errors
-/// What of it cannot be served.
+/// The part that cannot be served.
 pub(super) fn check_dhcp(served: &ServedNetwork) -> anyhow::Result<()> {
-    // Hosts reserve addresses when all else is served.
+    // The addresses of hosts are reserved once everything runs.
     dhcp_config(served, None)?.check().context("spec, with the networks of --relayed")
 }
 
@@ -100,16 +91,17 @@ pub struct Services {
 }
 
 impl Services {
-    /// Binds what the mode asks for. Refuses to be the second DHCP server on the wire.
+    /// Binds what the mode requires. Refuses to be the second DHCP server on the wire.
     ///
     /// # Errors
-    /// When another server answers, or a socket cannot be had.
+    /// When another server answers, or a socket is not available.
     pub async fn open(
         served: &ServedNetwork,
         settings: &Settings,
         data: &DataDir,
         control: &Control,
-        (files, hosts): (&BootFiles, HostsAt),
+        files: &BootFiles,
+        hosts: HostsAt,
         endpoints: Endpoints,
     ) -> anyhow::Result<Self> {
         let mode = served.network.mode;
@@ -119,55 +111,55 @@ impl Services {
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone(), endpoints, settings.upgrade_ipxe);
             let file = data.path("leases.db");
-            let leases = (file.as_path(), settings.lease_durability, data.room());
-            let opened = DhcpServer::open_with(&served.interface, config, leases, boot, events);
-            let (server, handle) = opened.context("starting DHCP")?;
-            // A machine that has its address already may ask for its script as soon as anything listens.
+            let leases = LeaseFile { path: &file, durability: settings.lease_durability, room: data.room() };
+            let opened = DhcpServer::open(&served.interface, config, leases, boot, events);
+            let (server, handle) = opened.context("could not start DHCP")?;
+            // A machine that has its address already may ask for its script as soon as a listener runs.
             for lease in server.leases() {
-                control.leased(lease.mac, lease.address, lease.expires_at);
+                control.network.leased(lease.mac, lease.address, lease.expires_at);
             }
             Some((server, handle))
         } else {
-            tracing::info!(?mode, "DHCP is somebody else's here");
+            tracing::info!(?mode, "DHCP is not served: another server does that here");
             None
         };
-        let tftp = if mode == NetworkMode::Disabled {
-            None
-        } else {
-            Some(open_tftp(served, control, (files, hosts), endpoints)?)
-        };
+        let tftp =
+            (mode != NetworkMode::Disabled).then(|| open_tftp(served, control, files, hosts, endpoints)).transpose()?;
         Ok(Self { dhcp, tftp, served: served.clone(), settings: settings.clone() })
     }
 
     /// Starts what was bound.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
         if let Some((server, handle)) = self.dhcp {
-            tasks.spawn(async move { server.run().await.context("serving DHCP") });
+            tasks.spawn(async move { server.run().await.context("could not serve DHCP") });
             tasks.spawn(follow(core.clone(), handle, self.served, self.settings));
         }
         if let Some(server) = self.tftp {
-            tasks.spawn(async move { server.run().await.context("serving TFTP") });
+            tasks.spawn(async move { server.run().await.context("could not serve TFTP") });
         }
     }
 }
 
 async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result<()> {
-    tracing::info!(interface, seconds = super::LISTEN_FOR_OTHERS.as_secs(), "listening for other DHCP servers");
-    match rogue_server::find(interface, super::LISTEN_FOR_OTHERS).await.context("looking for other DHCP servers")? {
+    tracing::info!(interface, seconds = super::LISTEN_FOR_OTHERS.as_secs(), "DHCP waits to hear other servers first");
+    let other = rogue_server::find(interface, super::LISTEN_FOR_OTHERS).await;
+    match other.context("could not look for other DHCP servers")? {
         None => Ok(()),
         Some(other) if allowed => {
-            tracing::warn!(interface, %other, "another DHCP server answers here; serving all the same, as told");
+            tracing::warn!(interface, %other, "another DHCP server answers here; --allow-other-dhcp lets DHCP start");
             Ok(())
         }
         Some(other) => anyhow::bail!(
-            "{other} answers on {interface}: two servers would give hosts two truths. Switch it off, use another VLAN, say \
-             --allow-other-dhcp, or start with --api-only and set spec.provisioningNetwork to Unmanaged"
+            "{other} answers on {interface}: two servers would give hosts different answers. Switch it off, use \
+             another VLAN, give --allow-other-dhcp, or start with --api-only and set spec.provisioningNetwork to \
+             Unmanaged"
         ),
     }
 }
 
-/// Without `hosts`, which are not read yet, nobody is a stranger. What they reserve comes on top ([`reservations`]).
-fn dhcp_config(served: &ServedNetwork, hosts: Option<&KnownHosts>) -> anyhow::Result<dhcp::DhcpConfig> {
+/// Makes the DHCP configuration. If `hosts` are not read yet, no client counts as a stranger. Reserved addresses are
+/// added later ([`reservations`]).
+fn dhcp_config(served: &ServedNetwork, hosts: Option<&DhcpHosts>) -> anyhow::Result<dhcp::DhcpConfig> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
@@ -194,7 +186,8 @@ fn dhcp_config(served: &ServedNetwork, hosts: Option<&KnownHosts>) -> anyhow::Re
     })
 }
 
-/// The range without the network's own and its broadcast address, which upstream's rules take and no host can have.
+/// Returns the range without the network's own and its broadcast address: upstream's rules accept them, but no host can
+/// have them.
 fn pool_of_hosts(block: dhcp::Ipv4Network, range: dhcp::Pool) -> Option<dhcp::Pool> {
     let inner = |address: Ipv4Addr, by: i32| {
         if block.is_host(address) { address } else { u32::from(address).saturating_add_signed(by).into() }
@@ -206,7 +199,8 @@ fn pool_of_hosts(block: dhcp::Ipv4Network, range: dhcp::Pool) -> Option<dhcp::Po
 fn open_tftp(
     served: &ServedNetwork,
     control: &Control,
-    (files, hosts): (&BootFiles, HostsAt),
+    files: &BootFiles,
+    hosts: HostsAt,
     endpoints: Endpoints,
 ) -> anyhow::Result<TftpServer> {
     let autoexec = Bytes::from(autoexec(&endpoints));
@@ -220,7 +214,7 @@ fn open_tftp(
     });
     let control = control.clone();
     let events = Arc::new(move |event: &firesteel_tftp::TransferEvent| tftp_event(&control, event));
-    TftpServer::open(&served.interface, served.address, hosts, lookup, events).context("starting TFTP")
+    TftpServer::open(&served.interface, served.address, hosts, lookup, events).context("could not start TFTP")
 }
 
 fn tftp_event(control: &Control, event: &firesteel_tftp::TransferEvent) {
@@ -228,39 +222,40 @@ fn tftp_event(control: &Control, event: &firesteel_tftp::TransferEvent) {
     match event {
         TransferEvent::Finished { client, file, bytes, .. } => {
             let note = NetworkEvent::Loader { file: file.clone(), bytes: *bytes, via: "tftp" };
-            control.note_address(client.ip(), note);
+            control.network.note_address(client.ip(), note);
         }
         TransferEvent::Failed { client, file, reason, bytes_acknowledged } => {
             let reason = format!("{reason:?} after {bytes_acknowledged} bytes");
-            control.note_address(client.ip(), NetworkEvent::LoaderFailed { file: file.clone(), reason });
+            control.network.note_address(client.ip(), NetworkEvent::LoaderFailed { file: file.clone(), reason });
         }
         TransferEvent::Refused { client, file, reason } => {
             let file = file.clone().unwrap_or_default();
-            control.note_address(client.ip(), NetworkEvent::LoaderFailed { file, reason: (*reason).to_owned() });
+            control
+                .network
+                .note_address(client.ip(), NetworkEvent::LoaderFailed { file, reason: (*reason).to_owned() });
         }
         TransferEvent::Started { .. } | TransferEvent::Probed { .. } => {}
     }
 }
 
-/// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
-/// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
+/// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and the settings of the
+/// Provisioning object that may change while it runs (pool, gateway, DNS, NTP).
 async fn follow(core: Core, handle: DhcpHandle, mut served: ServedNetwork, settings: Settings) -> anyhow::Result<()> {
-    let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
-    let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
-    let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
-    let mut hosts = hosts.subscribe().await.map_err(failed)?;
-    let mut networks = networks.subscribe().await.map_err(failed)?;
-    let mut known = KnownHosts::new();
+    let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost")?;
+    let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning")?;
+    let mut hosts = hosts.subscribe().await?;
+    let mut networks = networks.subscribe().await?;
+    let mut known = DhcpHosts::new();
     let (mut all_read, mut unfit_before) = (false, BTreeSet::new());
     loop {
         let changed = tokio::select! {
             change = hosts.next() => {
-                let change = change.map_err(failed)?;
+                let change = change?;
                 let was_read = all_read;
                 all_read |= matches!(change, ObjectChange::Synced);
                 note_host(&mut known, change) || all_read != was_read
             }
-            change = networks.next() => match change.map_err(failed)? {
+            change = networks.next() => match change? {
                 ObjectChange::Applied(object) => adopt_network(&mut served, &object, &settings),
                 ObjectChange::Deleted(_) | ObjectChange::Synced | ObjectChange::Undecodable { .. } => false,
             },
@@ -272,23 +267,23 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: ServedNetwork, setti
         let mut config = dhcp_config(&served, Some(&known))?;
         let unfit: BTreeSet<String> = config.reserve(reservations(&known)).iter().map(ToString::to_string).collect();
         for error in unfit.difference(&unfit_before) {
-            tracing::warn!(%error, "the reserved address of a host is not served (annotation {RESERVED_ADDRESS})");
+            tracing::warn!(%error, "could not reserve the address of a host (annotation {RESERVED_ADDRESS})");
         }
         unfit_before = unfit;
         if let Err(error) = handle.reconfigure(config).await {
             let error = format!("{:#}", anyhow::Error::from(error));
-            tracing::warn!(%error, "the new DHCP configuration is not served; the old one stays");
+            tracing::warn!(%error, "could not use the new DHCP configuration: the old one stays");
         }
     }
 }
 
-/// Takes over what can change without new sockets; the rest waits for a restart, and the object says so
+/// Adopts what can change without new sockets; the rest waits for a restart, and the object says so
 /// ([`super::network_status`]).
 fn adopt_network(served: &mut ServedNetwork, object: &Provisioning, settings: &Settings) -> bool {
     let wanted = match network_check::wanted(object, settings) {
         Ok(wanted) => wanted,
         Err(why) => {
-            tracing::warn!(%why, "the Provisioning object cannot be served: the network stays as it was");
+            tracing::warn!(%why, "could not serve the Provisioning object: the network stays as it was");
             return false;
         }
     };
@@ -318,8 +313,8 @@ mod tests {
         network_check::wanted(&serde_json::from_value(object).unwrap(), &raw.check().unwrap()).unwrap()
     }
 
-    /// An interface that the object names is none of ours where a flag names it: all else is taken over, as the object's
-    /// condition says.
+    /// If a flag names the interface, the object's interface is ignored: all else is adopted, as the object's condition
+    /// says.
     #[test]
     fn a_change_is_taken_over_where_no_restart_is_asked_for() {
         let of = |more: Value| {

@@ -1,33 +1,30 @@
-//! Whether the network that is stored can be served: what upstream's rules take, what an earlier program stored, and
-//! what the interface has are three things. What cannot be served keeps no process from starting.
+//! Checks whether the stored network can be served: upstream's rules may accept more, an earlier program may have
+//! stored it, and the interface may lack the address. A network that cannot be served does not keep the process from
+//! starting.
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_kube::{Core, Objects};
 use firesteel_kube_types::summary;
-use firesteel_resources::{
-    NetworkMode, Provisioning, admit,
-    kinds::PROVISIONING,
-    provisioning::{SINGLETON, unserved},
-};
+use firesteel_resources::kinds::PROVISIONING;
+use firesteel_resources::provisioning::{SINGLETON, unserved};
+use firesteel_resources::{NetworkMode, Provisioning, admit};
 use serde_json::Value;
 
-use super::{
-    network::{ServedNetwork, check_dhcp},
-    network_problem::NetworkProblem,
-    restart::RestartRequest,
-    settings::Settings,
-};
+use super::network::{ServedNetwork, check_dhcp};
+use super::network_problem::NetworkProblem;
+use super::restart::RestartRequest;
+use super::settings::Settings;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
-/// Between two looks: an address may come to the interface, or the interface to the machine, at any time.
+/// The time between two checks: an address may come to the interface, or the interface to the machine, at any time.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Between a change that was stored and the end of the process that stored it.
+/// The time between a stored change and the end of the process that stored it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is to be done about it.
+/// The remedy in messages.
 const REMEDY: &str = "Correct the Provisioning object with kubectl or `firesteel apply --filename FILE` (the file of \
                       --provisioning is read at the first start alone), or the interface; machines are then served \
                       without another start";
@@ -37,28 +34,28 @@ pub(super) const NONE_STORED: &str = "there is no Provisioning object: apply one
                                       (docs/guide/install.md); machines are then served";
 
 pub(super) fn objects(core: &Core) -> anyhow::Result<Objects<Provisioning>> {
-    Objects::new(core, "metal3.io", "Provisioning").map_err(|status| anyhow::anyhow!(status.message))
+    Ok(Objects::new(core, "metal3.io", "Provisioning")?)
 }
 
-/// The one object, if there is one.
+/// Reads the one Provisioning object, if there is one.
 pub(super) async fn stored(core: &Core) -> anyhow::Result<Option<Provisioning>> {
     objects(core)?.get("", SINGLETON).await.map_err(|status| {
-        // What it says now is not known, whatever a file says of the first start.
+        // Its content is unknown now, whatever the file of the first start says.
         if status.is_unreadable() {
             return anyhow::Error::new(NetworkProblem::Unreadable(status.message));
         }
-        anyhow::anyhow!(status.message)
+        status.into()
     })
 }
 
-/// The file of the first start.
+/// Reads the file of the first start.
 pub(super) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
     let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
     firesteel_kube::yaml::read(text.as_bytes())
-        .with_context(|| format!("reading a Provisioning object from {}", path.display()))
+        .with_context(|| format!("could not read a Provisioning object from {}", path.display()))
 }
 
-/// A person who corrects the file, and not the object, is to know that it is the object that counts.
+/// Warns a person who edited the file instead of the object that the object counts.
 pub(super) fn warn_of_another(path: &Path, stored: &Provisioning) {
     let file = path.display();
     match read::<Value>(path) {
@@ -82,13 +79,13 @@ fn is_another(mut object: Value, stored: &Provisioning) -> bool {
     object.is_ok_and(|object| object.spec != stored.spec)
 }
 
-/// The network of this object, on an interface that has the address.
+/// Returns the network of this object, if its interface has the address.
 ///
 /// # Errors
-/// Why it cannot be served; a flag that names no interface is an error of its own.
+/// The reason why it cannot be served; a flag that names no interface is a separate error.
 pub(super) fn served(object: &Provisioning, settings: &Settings) -> anyhow::Result<ServedNetwork> {
     let unservable = |why: String| NetworkProblem::Unservable(format!("the network cannot be served: {why}. {REMEDY}"));
-    let served = wanted(object, settings).map_err(unservable)?;
+    let served = wanted(object, settings).map_err(|why| unservable(why.to_string()))?;
     let (interface, address) = (&served.interface, served.address);
     let Some(addresses) = addresses_of(interface)? else {
         anyhow::ensure!(settings.interface.is_none(), "there is no network interface {interface} (see --interface)");
@@ -104,29 +101,30 @@ pub(super) fn served(object: &Provisioning, settings: &Settings) -> anyhow::Resu
     Ok(served)
 }
 
-/// What the object asks for, as far as it can be judged without a look at the machine.
-pub(super) fn wanted(object: &Provisioning, settings: &Settings) -> Result<ServedNetwork, String> {
-    let network = object.network().map_err(|causes| summary(&causes))?;
+/// Returns the network that the object describes, as far as this can be judged without the interface.
+pub(super) fn wanted(object: &Provisioning, settings: &Settings) -> anyhow::Result<ServedNetwork> {
+    let network = object.network().map_err(|causes| anyhow::anyhow!(summary(&causes)))?;
     if let Some(why) = unserved(&network) {
-        return Err(why);
+        anyhow::bail!(why);
     }
     let Some(IpAddr::V4(address)) = network.address else {
-        return Err("spec.provisioningIP: must be an IPv4 address".to_owned());
+        anyhow::bail!("spec.provisioningIP: must be an IPv4 address");
     };
     let interface = settings.interface.clone().unwrap_or_else(|| network.interface.clone());
-    if interface.is_empty() {
-        return Err("spec.provisioningInterface: name the provisioning interface there, or by --interface".to_owned());
-    }
+    anyhow::ensure!(
+        !interface.is_empty(),
+        "spec.provisioningInterface: name the provisioning interface there, or by --interface"
+    );
     let served = ServedNetwork { interface, address, network, relayed: settings.relayed.clone() };
     if served.network.mode == NetworkMode::Managed {
-        check_dhcp(&served).map_err(|error| format!("{error:#}"))?;
+        check_dhcp(&served).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     }
     Ok(served)
 }
 
-/// The addresses of an interface; none where there is no such interface.
+/// Returns the addresses of an interface; `None` if there is no such interface.
 fn addresses_of(interface: &str) -> anyhow::Result<Option<Vec<IpAddr>>> {
-    let all = nix::ifaddrs::getifaddrs().context("reading the interfaces' addresses")?;
+    let all = nix::ifaddrs::getifaddrs().context("could not read the interfaces' addresses")?;
     let mut found = None;
     for entry in all.filter(|entry| entry.interface_name == interface) {
         let address = entry.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(|v4| v4.ip());
@@ -137,18 +135,17 @@ fn addresses_of(interface: &str) -> anyhow::Result<Option<Vec<IpAddr>>> {
 
 /// Ends with [`RestartRequest`] when the stored network can be served.
 pub(super) async fn wait(core: Core, settings: Settings) -> anyhow::Result<()> {
-    let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
-    let mut changes = objects(&core)?.subscribe().await.map_err(failed)?;
+    let mut changes = objects(&core)?.subscribe().await?;
     loop {
         tokio::select! {
-            change = changes.next() => drop(change.map_err(failed)?),
+            change = changes.next() => drop(change?),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         match stored(&core).await.map(|stored| stored.map(|object| served(&object, &settings))) {
             Ok(Some(Ok(_))) => {
-                // The client that corrected the object is answered first.
+                // The client that corrected the object gets its answer first.
                 tokio::time::sleep(ANSWERED_WITHIN).await;
-                tracing::info!("the provisioning network can be served now: beginning again, with machines");
+                tracing::info!("the provisioning network can be served now: the process starts again, with machines");
                 return Err(RestartRequest.into());
             }
             Ok(Some(Err(error))) | Err(error) => {
@@ -214,7 +211,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
-        /// An accepted object that nothing warned of is served by every part; what is not served was warned of.
+        /// An object that is accepted without a warning can be served by every part; otherwise there is a warning.
         #[test]
         fn what_is_accepted_without_a_warning_can_be_served(spec in spec()) {
             let mut object = object(&spec);
@@ -224,7 +221,7 @@ mod tests {
             }
             let object = admit::decode::<Provisioning>(&object).unwrap();
             let is_told = admission.warnings.iter().any(|line| line.contains("no machine is served"));
-            // Without the networks behind relays, which no object knows of.
+            // No object knows of the networks behind relays.
             let settings = Settings { relayed: Vec::new(), ..settings(Some("s0")) };
             let wanted = wanted(&object, &settings);
             prop_assert_eq!(wanted.is_err(), is_told, "{:?} {:?}", wanted.err(), admission.warnings);
@@ -235,13 +232,13 @@ mod tests {
     fn what_cannot_be_served_names_its_field_or_flag() {
         let of = |spec: Value| {
             let object: Provisioning = serde_json::from_value(object(&spec)).unwrap();
-            wanted(&object, &settings(None)).unwrap_err()
+            wanted(&object, &settings(None)).unwrap_err().to_string()
         };
         let base = |cidr: &str, range: &str| {
             json!({"provisioningIP": "10.77.0.1", "provisioningNetworkCIDR": cidr, "provisioningDHCPRange": range,
                 "provisioningInterface": "s0"})
         };
-        // An earlier program stored it.
+        // An earlier program stored this.
         let large = of(base("10.76.0.0/14", "10.77.1.0,10.79.255.255"));
         assert!(large.starts_with("spec.provisioningDHCPRange: ") && large.contains("196352"), "{large}");
         let overlapping = of(base("10.0.0.0/8", "10.77.0.10,10.77.0.20"));

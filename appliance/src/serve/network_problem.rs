@@ -1,21 +1,20 @@
-//! Why no machine is served although the settings ask for it: what machines are served by is there and cannot be
-//! read, or the network that is stored cannot be served. The API goes on alone and says so; another start would find
-//! the same.
+//! Reasons why no machine is served although the settings ask for it: data for serving machines cannot be read, or the
+//! stored network cannot be served. The API runs alone and says so; another start would find the same.
 
-use crate::net::{dhcp::DhcpError, leases::LeaseStoreError};
+use firesteel_net::{dhcp::DhcpError, leases::LeaseStoreError};
 
-/// What is wrong, and what to do.
+/// The problem and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NetworkProblem {
-    /// It cannot be read, as long as this process lives.
+    /// The data cannot be read as long as this process lives.
     #[error("{0}")]
     Unreadable(String),
-    /// The network cannot be served as the object and the interface are now; both may change at any time.
+    /// The network cannot be served with the object and the interface as they are now; both may change at any time.
     #[error("{0}")]
     Unservable(String),
 }
 
-/// The reason, where an error is one.
+/// Returns the problem, if an error is one.
 pub(super) fn network_problem(error: &anyhow::Error) -> Option<NetworkProblem> {
     if let Some(withheld) = error.downcast_ref::<NetworkProblem>() {
         return Some(withheld.clone());
@@ -39,15 +38,15 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::net::leases::LeaseStore;
+    use firesteel_net::leases::{LeaseFile, LeaseStore};
 
     #[test]
     fn damaged_leases_and_objects_are_reasons_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("leases.db");
         std::fs::write(&path, "x".repeat(8192)).unwrap();
-        let opened = LeaseStore::open(&path, Timestamp::UNIX_EPOCH).map(drop);
-        let error = opened.map_err(DhcpError::from).context("starting DHCP").unwrap_err();
+        let opened = LeaseStore::open(LeaseFile::new(&path), Timestamp::UNIX_EPOCH).map(drop);
+        let error = opened.map_err(DhcpError::from).context("could not start DHCP").unwrap_err();
         let Some(NetworkProblem::Unreadable(why_not)) = network_problem(&error) else {
             panic!("damaged leases end the process")
         };

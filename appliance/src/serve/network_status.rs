@@ -1,7 +1,7 @@
-//! The condition `Degraded` of the Provisioning object, in upstream's words: present while what is stored is not what
-//! this process serves. Without it the network is served as it stands there.
+//! The condition `Degraded` of the Provisioning object, in upstream's words: present while the stored network is not
+//! the one that this process serves. Without it the network is served as stored.
 
-use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects, Status};
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects};
 use firesteel_resources::{Condition, Provisioning, admit, kinds::PROVISIONING, no_controller};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::{network::ServedNetwork, network_check, settings::Settings};
 
 const TYPE: &str = "Degraded";
-/// Upstream's word for what cannot be served.
+/// Upstream's reason for a network that cannot be served.
 const INVALID: &str = "InvalidConfiguration";
-/// It can be served, and not by this process.
+/// The reason for a network that only a restarted process can serve.
 const RESTART: &str = "RestartNeeded";
 
-/// Tells it for as long as the process lives. `runs` is what is served.
+/// Writes the condition as long as the process lives. `runs` is the network that is served.
 ///
 /// # Errors
 /// When the store fails.
@@ -23,35 +23,34 @@ pub(super) async fn write_network_status(
     settings: Settings,
     runs: Option<ServedNetwork>,
 ) -> anyhow::Result<()> {
-    let failed = |status: Status| anyhow::anyhow!(status.message);
-    let objects: Objects<Value> = Objects::new(&core, PROVISIONING.group, PROVISIONING.kind).map_err(failed)?;
-    let mut changes = objects.subscribe().await.map_err(failed)?;
+    let objects: Objects<Value> = Objects::new(&core, PROVISIONING.group, PROVISIONING.kind)?;
+    let mut changes = objects.subscribe().await?;
     loop {
-        let ObjectChange::Applied(object) = changes.next().await.map_err(failed)? else { continue };
+        let ObjectChange::Applied(object) = changes.next().await? else { continue };
         let Ok(provisioning) = admit::decode::<Provisioning>(&object) else { continue };
         let wanted = degraded(&provisioning, &settings, runs.as_ref());
         let now = Timestamp::now();
-        let put = |object: &mut Value| no_controller::put(&PROVISIONING, object, (TYPE, wanted.clone()), now);
+        let put = |object: &mut Value| no_controller::put(&PROVISIONING, object, TYPE, wanted.clone(), now);
         if !put(&mut object.clone()) {
             continue;
         }
-        let told = objects.modify("", &provisioning.metadata.name, ObjectPart::Status, |object| {
+        let written = objects.modify("", &provisioning.metadata.name, ObjectPart::Status, |object| {
             put(object);
         });
-        if let Err(status) = told.await {
-            // It is tried again with the next change, and at the next start.
-            tracing::warn!(error = %status.message, "could not tell in the Provisioning object that it is not served");
+        if let Err(status) = written.await {
+            // The next change, or the next start, tries it again.
+            tracing::warn!(error = %status.message, "could not write the condition Degraded; the next change tries it");
         }
     }
 }
 
 fn degraded(object: &Provisioning, settings: &Settings, runs: Option<&ServedNetwork>) -> Option<Condition> {
-    let told = |reason: &str, text: String| Some(Condition::new(TYPE, true, reason, text));
+    let condition = |reason: &str, text: String| Some(Condition::new(TYPE, true, reason, text));
     let stays = "; the network as it was is served until the appliance is started again";
     match (network_check::served(object, settings), runs) {
-        (Err(error), None) => told(INVALID, format!("{error:#}")),
-        (Err(error), Some(_)) => told(INVALID, format!("{error:#}{stays}")),
-        (Ok(wanted), Some(runs)) if !runs.takes_over(&wanted) => told(
+        (Err(error), None) => condition(INVALID, format!("{error:#}")),
+        (Err(error), Some(_)) => condition(INVALID, format!("{error:#}{stays}")),
+        (Ok(wanted), Some(runs)) if !runs.takes_over(&wanted) => condition(
             RESTART,
             format!("mode, address, CIDR or interface changed: start the appliance again to use them{stays}"),
         ),

@@ -1,22 +1,20 @@
-//! Tells in the status of objects what of them nothing acts on: kinds that are served before their
-//! controllers, and fields of those that have one (`firesteel_resources::no_controller` decides what to say).
+//! Writes to the status of objects which parts of them no controller acts on: kinds that are served before their
+//! controllers, and fields that a controller ignores (`firesteel_resources::no_controller` decides the text).
 //!
-//! The status of a BareMetalHost is the planner's, which says this itself.
+//! The planner writes the status of a BareMetalHost, and says this itself.
 
-use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects, Status};
-use firesteel_resources::{
-    kind::Kind,
-    kinds::{BARE_METAL_HOST, KINDS},
-    no_controller,
-};
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects};
+use firesteel_resources::kind::Kind;
+use firesteel_resources::kinds::{BARE_METAL_HOST, KINDS};
+use firesteel_resources::no_controller;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// Starts one follower for each kind that may have something to tell.
+/// Starts a follower for each kind that may have such parts.
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
     for kind in KINDS.iter().copied().filter(|kind| !kind.read_only && kind.kind != BARE_METAL_HOST.kind) {
-        // Of a kind with several versions, one is stored.
+        // Only one version of a kind is stored.
         let stored = core.registry().by_kind(kind.group, kind.kind).is_some_and(|info| info.version == kind.version);
         if stored && no_controller::has_place(kind) {
             tasks.spawn(follow(core.clone(), kind));
@@ -24,13 +22,12 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
     }
 }
 
-/// Ends when the store fails.
+/// Follows a kind until the store fails.
 async fn follow(core: Core, kind: &'static Kind) -> anyhow::Result<()> {
-    let failed = |status: Status| anyhow::anyhow!(status.message);
-    let objects: Objects<Value> = Objects::new(&core, kind.group, kind.kind).map_err(failed)?;
-    let mut changes = objects.subscribe().await.map_err(failed)?;
+    let objects: Objects<Value> = Objects::new(&core, kind.group, kind.kind)?;
+    let mut changes = objects.subscribe().await?;
     loop {
-        let ObjectChange::Applied(object) = changes.next().await.map_err(failed)? else { continue };
+        let ObjectChange::Applied(object) = changes.next().await? else { continue };
         let now = Timestamp::now();
         if !no_controller::set_no_controller(kind, &mut object.clone(), now) {
             continue;
@@ -38,12 +35,12 @@ async fn follow(core: Core, kind: &'static Kind) -> anyhow::Result<()> {
         let name = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let (namespace, name) = (name("namespace"), name("name"));
         let part = if kind.has_status { ObjectPart::Status } else { ObjectPart::Main };
-        let told = objects.modify(namespace, name, part, |object| {
+        let written = objects.modify(namespace, name, part, |object| {
             no_controller::set_no_controller(kind, object, now);
         });
-        if let Err(status) = told.await {
-            // It is tried again with the next change, and at the next start.
-            tracing::warn!(kind = kind.kind, %namespace, %name, error = %status.message, "telling that nothing acts on it");
+        if let Err(status) = written.await {
+            // The next change, or the next start, tries it again.
+            tracing::warn!(kind = kind.kind, %namespace, %name, error = %status, "could not write the condition");
         }
     }
 }
@@ -87,7 +84,7 @@ mod tests {
         assert_eq!(after["status"]["settings"], json!({}), "what the schema asks for is there as well");
         assert_eq!(after["metadata"]["generation"], 1);
 
-        // A process that ends and another one that begins change nothing that was told.
+        // A restart does not change what the status says.
         tasks.shutdown().await;
         let revision = core.store().current();
         spawn(&mut tasks, &core);
@@ -96,7 +93,7 @@ mod tests {
         assert_eq!(core.store().current().0, revision.0 + 2, "the last object, and what it was told");
         assert_eq!(objects.get("default", "before").await.unwrap().unwrap(), before);
 
-        // A change is a new generation; what is said is about that one.
+        // A change is a new generation; the condition is about that one.
         let mut changed = objects.get("default", "after").await.unwrap().unwrap();
         changed["spec"]["settings"]["Sriov"] = json!("Enabled");
         objects.update(&changed).await.unwrap();

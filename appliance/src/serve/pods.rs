@@ -1,12 +1,12 @@
-//! Hosts as pods, for `kubectl logs HOST`: the agent, the kernel below it and the serial console are its containers.
+//! Hosts as pods, for `kubectl logs HOST`: the containers are the agent, the kernel and the serial console.
 
 use firesteel_control::{AGENT, CONSOLE, KERNEL};
 use firesteel_kube::{KindInfo, builtin};
 use serde_json::{Map, Value};
 
-/// Pods as a view of the hosts.
+/// The kind of pods, as a view of the hosts.
 pub(super) fn kind() -> KindInfo {
-    builtin::pod(("metal3.io", "baremetalhosts"), of_host)
+    builtin::pod("metal3.io", "baremetalhosts", of_host)
 }
 
 fn of_host(host: &Value) -> Map<String, Value> {

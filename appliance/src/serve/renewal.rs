@@ -1,22 +1,21 @@
-//! Certificates while the process serves: renewed by time, rotated by their owner, told to whoever shows them.
+//! Certificates while the process serves: renewed by time, rotated by their owner, and published to clients and
+//! metrics.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{
-    api,
-    build_time::certificate_time,
-    data_dir::DataDir,
-    pki::{CaStatus, Pki, UndoRotationError, UndoneRotation},
-};
+use super::api;
+use super::build_time::certificate_time;
+use super::data_dir::DataDir;
+use super::pki::{CaStatus, Pki, UndoRotationError, UndoneRotation};
 use crate::{access::Access, metrics::Metrics};
 
-/// Certificates are renewed thirty days before their end: an hour is soon enough, and a clock that was set right
-/// after the start is noticed in time.
+/// The time between two checks. Certificates are renewed thirty days before their end: an hour is soon enough, and a
+/// clock that was corrected after the start is noticed in time.
 const LOOKED_EVERY: Duration = Duration::from_secs(3600);
 
-/// What depends on certificates. Clones share it.
+/// Everything that depends on certificates. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Certificates(Arc<RenewalContext>);
 
@@ -37,30 +36,31 @@ impl std::fmt::Debug for RenewalContext {
 }
 
 impl Certificates {
-    /// Of the API that listens at this address.
+    /// Makes it for the API that listens at `address`.
     #[must_use]
     pub fn new(
         pki: &Pki,
         data: &DataDir,
         access: &Access,
         metrics: &Metrics,
-        (address, admin): (SocketAddr, &str),
+        address: SocketAddr,
+        admin: &str,
     ) -> Self {
         let (pki, data, access, metrics) = (pki.clone(), data.clone(), access.clone(), metrics.clone());
         Self(Arc::new(RenewalContext { pki, data, access, metrics, address, admin: admin.to_owned() }))
     }
 
-    /// Makes anew what is near its end.
+    /// Renews certificates that are near their end.
     ///
     /// # Errors
-    /// When a file can be neither read nor written; what was served before is served on.
+    /// When a file can be neither read nor written; the earlier certificates are then served on.
     pub fn renew(&self, now: Timestamp) -> anyhow::Result<()> {
         self.0.pki.renew(now)?;
         self.0.access.credentials.clients.renew(&self.0.data, now)?;
         self.publish_certificates()
     }
 
-    /// Begins an overlap with a new CA, or says which there is.
+    /// Begins an overlap with a new CA, unless there is one, and returns the state.
     ///
     /// # Errors
     /// As [`Certificates::renew`].
@@ -70,7 +70,7 @@ impl Certificates {
         Ok(self.0.pki.ca_state())
     }
 
-    /// How the CA is, by this clock.
+    /// Returns the state of the CA at this time.
     ///
     /// # Errors
     /// As [`Certificates::renew`].
@@ -79,7 +79,7 @@ impl Certificates {
         Ok(self.0.pki.ca_state())
     }
 
-    /// Ends the overlap; `None`: there is none.
+    /// Ends the overlap; `None` if there is none.
     ///
     /// # Errors
     /// As [`Certificates::renew`].
@@ -89,7 +89,7 @@ impl Certificates {
         Ok(is_done.then(|| self.0.pki.ca_state()))
     }
 
-    /// Takes back the last step of a rotation, or says why not.
+    /// Undoes the last step of a rotation, or says why it cannot.
     ///
     /// # Errors
     /// As [`Certificates::renew`].
@@ -99,25 +99,38 @@ impl Certificates {
         Ok(taken_back.map(|what| (what, self.0.pki.ca_state())))
     }
 
-    /// The admin's kubeconfig has the CA, and monitoring the ends.
+    /// Writes the CA to the admin's kubeconfig, and the ends of certificates to the metrics.
     fn publish_certificates(&self) -> anyhow::Result<()> {
-        let RenewalContext { pki, data, metrics, address, admin, .. } = &*self.0;
+        self.publish_metrics()?;
+        let RenewalContext { pki, data, address, admin, .. } = &*self.0;
+        api::admin_access(data, *address, pki, admin)
+    }
+
+    /// Publishes when each certificate ends, and when a rotation began.
+    ///
+    /// # Errors
+    /// When a certificate cannot be read.
+    pub(super) fn publish_metrics(&self) -> anyhow::Result<()> {
+        let RenewalContext { pki, metrics, .. } = &*self.0;
         metrics.with_rotation(pki.ca_state().begun);
         for (name, ends) in pki.ends()? {
             metrics.with_certificate(name, ends);
         }
-        api::admin_access(data, *address, pki, admin)
+        Ok(())
     }
 
-    /// For as long as the process lives.
+    /// Renews certificates as long as the process lives.
     pub(super) async fn keep(self) -> anyhow::Result<()> {
         loop {
             tokio::time::sleep(LOOKED_EVERY).await;
             let certificates = self.clone();
-            // It makes keys and writes files.
+            // This makes keys and writes files.
             let renewed = tokio::task::spawn_blocking(move || certificates.renew(certificate_time())).await;
             if let Err(error) = renewed.map_err(anyhow::Error::from).and_then(|renewed| renewed) {
-                tracing::error!(error = format!("{error:#}"), "renewing certificates");
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "could not renew certificates; it is tried again in an hour"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What DHCP has to know of the hosts: whose hardware address is known, and which address a host reserves.
+//! The hosts as DHCP needs them: known MACs, and the addresses that hosts reserve.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use firesteel_kube::ObjectChange;
 use firesteel_resources::{BareMetalHost, bare_metal_host::annotations::RESERVED_ADDRESS};
 use jiff::Timestamp;
 
-/// What DHCP has to know of the hosts, by namespace and name.
-pub(super) type KnownHosts = BTreeMap<String, KnownHost>;
+/// The hosts as DHCP needs them, by namespace and name.
+pub(super) type DhcpHosts = BTreeMap<String, DhcpHost>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KnownHost {
-    /// The host that is longer there has an address that two reserve.
+pub(super) struct DhcpHost {
+    /// When the host was created: of two hosts that reserve an address, the older one gets it.
     since: Option<Timestamp>,
     pub(super) mac: Mac,
     reservation: Option<dhcp::Reservation>,
 }
 
-/// Notes a host's MAC and what it reserves; whether anything changed.
-pub(super) fn note_host(known: &mut KnownHosts, change: ObjectChange<BareMetalHost>) -> bool {
+/// Records a host's MAC and its reserved address; returns whether anything changed.
+pub(super) fn note_host(known: &mut DhcpHosts, change: ObjectChange<BareMetalHost>) -> bool {
     let (host, wanted) = match change {
         ObjectChange::Applied(host) => {
             let wanted = known_host(&host);
@@ -40,16 +40,16 @@ pub(super) fn note_host(known: &mut KnownHosts, change: ObjectChange<BareMetalHo
     true
 }
 
-fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
+fn known_host(host: &BareMetalHost) -> Option<DhcpHost> {
     let mac = host.spec.boot_mac()?.parse().ok()?;
     let address = host.metadata.annotation(RESERVED_ADDRESS).and_then(|address| address.parse().ok());
     let reservation = address.map(|address| dhcp::Reservation { address, hostname: None });
-    Some(KnownHost { since: host.metadata.creation_timestamp, mac, reservation })
+    Some(DhcpHost { since: host.metadata.creation_timestamp, mac, reservation })
 }
 
-/// What hosts reserve, that of the oldest host first.
-pub(super) fn reservations(known: &KnownHosts) -> Vec<(Mac, dhcp::Reservation)> {
-    let mut hosts: Vec<&KnownHost> = known.values().collect();
+/// Returns the reserved addresses, that of the oldest host first.
+pub(super) fn reservations(known: &DhcpHosts) -> Vec<(Mac, dhcp::Reservation)> {
+    let mut hosts: Vec<&DhcpHost> = known.values().collect();
     hosts.sort_by_key(|host| host.since);
     hosts.into_iter().filter_map(|host| Some((host.mac, host.reservation.clone()?))).collect()
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn an_address_that_two_hosts_reserve_is_the_older_hosts() {
-        let mut known = KnownHosts::new();
+        let mut known = DhcpHosts::new();
         for (name, mac, created) in [("a", "52:54:00:00:00:01", 2), ("b", "52:54:00:00:00:02", 1)] {
             let metadata = json!({"name": name, "namespace": "n", "annotations": {RESERVED_ADDRESS: "10.77.0.30"},
                 "creationTimestamp": Timestamp::from_second(created).unwrap()});

@@ -1,11 +1,11 @@
-//! Looks after the room of the data folder: sets the reserve aside, has stored what could not be, and tells of it.
+//! Watches the room of the data folder: keeps a reserve, stores later what could not be stored, and reports shortages.
 //!
 //! ```text
-//!   every second: reserve filled again ─► tried whether anything can be written, where nothing could
-//!                 ─► halts held in memory stored ─► what changed told: log, condition, event
+//!   every second: refill the reserve ─► try to write, if nothing could be written
+//!                 ─► store halts that are held in memory ─► report changes: log, condition, event
 //! ```
 //!
-//! `/readyz` and the metrics ask for themselves.
+//! `/readyz` and the metrics look for themselves.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -13,26 +13,23 @@ use anyhow::Context as _;
 use firesteel_kube::{
     Core, EventSubject, ObjectPart, ObjectTarget, Objects, RecordedEvent, Recorder, Status, WriteOptions,
 };
-use firesteel_resources::{
-    Condition,
-    halt::USUAL_NAME,
-    kinds::{HALT, PROVISIONING},
-    provisioning::SINGLETON,
-    set_condition,
-};
+use firesteel_resources::halt::USUAL_NAME;
+use firesteel_resources::kinds::{HALT, PROVISIONING};
+use firesteel_resources::provisioning::SINGLETON;
+use firesteel_resources::{Condition, set_condition};
 use firesteel_store::{DiskBytes, StorageStatus, StoreRoom};
 use jiff::Timestamp;
 use nix::sys::statvfs::statvfs;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// The reserve, in the data folder.
+/// The file of the reserve, in the data folder.
 const FILE: &str = "reserve";
-/// Between two looks.
+/// The time between two looks.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
-/// Of the Provisioning object.
+/// The condition of the Provisioning object.
 const CONDITION: &str = "StorageFull";
-/// Who says so.
+/// The source of the event.
 const COMPONENT: &str = "firesteel";
 
 /// Opens the reserve of a data folder.
@@ -46,7 +43,7 @@ pub(super) fn open(data: &Path) -> Arc<StoreRoom> {
     Arc::new(StoreRoom::open(&data.join(FILE), Box::new(look)))
 }
 
-/// An appliance that cannot write does not know whether a halt was held in memory before it: it starts halted.
+/// Starts halted if nothing can be written: the appliance then does not know whether a halt was held in memory before.
 ///
 /// # Errors
 /// When the halt cannot be made.
@@ -65,23 +62,23 @@ pub(super) async fn halt_where_nothing_is_stored(core: &Core) -> anyhow::Result<
         },
     });
     let held = core.hold(target, body, WriteOptions::default(), &error.to_string());
-    held.map(drop).map_err(|status| anyhow::anyhow!(status.message))
+    held.map(drop).map_err(anyhow::Error::from)
 }
 
-/// Starts to look after it.
+/// Starts the watch.
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, room: Arc<StoreRoom>) {
     let keeper = RoomKeeper::new(core, room);
     tasks.spawn(async move { keeper.run().await });
 }
 
-/// What there is to tell.
+/// How short the room is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Shortage {
     #[default]
     None,
     /// Ordinary changes are refused.
     Ordinary,
-    /// Nothing at all is stored.
+    /// No change at all can be stored.
     All,
 }
 
@@ -94,7 +91,7 @@ impl Shortage {
         }
     }
 
-    /// One word.
+    /// The reason of the condition and the event.
     fn reason(self) -> &'static str {
         match self {
             Self::None => "HasRoom",
@@ -103,7 +100,7 @@ impl Shortage {
         }
     }
 
-    /// The same as long as it is so: it stands in a condition.
+    /// The message of the condition, constant as long as the shortage lasts.
     fn message(self) -> &'static str {
         match self {
             Self::None => "what is sent is stored",
@@ -123,16 +120,16 @@ struct RoomKeeper {
     core: Core,
     room: Arc<StoreRoom>,
     recorder: Recorder,
-    /// As the log has it.
+    /// The shortage that was logged last.
     logged: Shortage,
-    /// As condition and event have it; `None`: not looked at since the start.
-    told: Option<Shortage>,
+    /// The shortage in condition and event; `None` if it is unknown since the start.
+    published: Option<Shortage>,
 }
 
 impl RoomKeeper {
     fn new(core: &Core, room: Arc<StoreRoom>) -> Self {
         let recorder = Recorder::new(core, COMPONENT).with_reserve();
-        Self { core: core.clone(), room, recorder, logged: Shortage::default(), told: None }
+        Self { core: core.clone(), room, recorder, logged: Shortage::default(), published: None }
     }
 
     async fn run(mut self) -> anyhow::Result<()> {
@@ -144,9 +141,9 @@ impl RoomKeeper {
 
     async fn check_room(&mut self) -> anyhow::Result<()> {
         let room = Arc::clone(&self.room);
-        // It writes and flushes.
-        tokio::task::spawn_blocking(move || room.refill()).await.context("filling the reserve on the disk")?;
-        // What is known to fail is not tried each second.
+        // This writes and flushes.
+        tokio::task::spawn_blocking(move || room.refill()).await.context("could not fill the reserve on the disk")?;
+        // A write that is known to fail is not tried each second.
         let is_writable = self.room.standing().unwritable.is_none() || self.core.store().probe().await.is_ok();
         if is_writable {
             self.core.store_unstored().await;
@@ -157,16 +154,16 @@ impl RoomKeeper {
             log(now, &standing);
             self.logged = now;
         }
-        if self.told != Some(now) && is_writable {
+        if self.published != Some(now) && is_writable {
             match self.publish_shortage(now).await {
-                Ok(()) => self.told = Some(now),
-                Err(status) => tracing::debug!(error = %status.message, "telling of the room on the disk"),
+                Ok(()) => self.published = Some(now),
+                Err(status) => tracing::debug!(error = %status, "could not report the room on the disk"),
             }
         }
         Ok(())
     }
 
-    /// Says it in the Provisioning object, where there is one, and by an event of it.
+    /// Writes the shortage to the Provisioning object, if there is one, and creates an event for it.
     async fn publish_shortage(&mut self, now: Shortage) -> Result<(), Status> {
         let objects: Objects<Value> = Objects::new(&self.core, PROVISIONING.group, PROVISIONING.kind)?;
         let objects = objects.with_reserve();
@@ -201,14 +198,14 @@ impl RoomKeeper {
 fn log(now: Shortage, standing: &StorageStatus) {
     let (refused, unwritable) = (standing.refused.as_deref(), standing.unwritable.as_deref());
     match now {
-        Shortage::None => tracing::info!("there is room again: what is sent is stored"),
-        Shortage::Ordinary => tracing::error!(why = refused, "changes are refused"),
-        Shortage::All => tracing::error!(why = unwritable, "nothing can be stored"),
+        Shortage::None => tracing::info!("the disk has room again: changes are stored"),
+        Shortage::Ordinary => tracing::error!(why = refused, "the disk is full: changes are refused until it has room"),
+        Shortage::All => tracing::error!(why = unwritable, "could not store anything: no work on hosts goes on"),
     }
 }
 
-/// Puts the condition into the object; whether that says something else than before. A folder that always had room says
-/// nothing.
+/// Puts the condition into the object; returns whether that changes it. Without a shortage so far there is no
+/// condition.
 fn show(object: &mut Value, now: Shortage, at: Timestamp) -> bool {
     let shown = object["status"]["conditions"].clone();
     let mut conditions: Vec<Condition> = serde_json::from_value(shown).unwrap_or_default();
@@ -246,7 +243,7 @@ mod tests {
         _folder: tempfile::TempDir,
     }
 
-    /// A disk of 48 MiB, of which the test says how much is free.
+    /// A disk of 48 MiB; the test sets how much of it is free.
     async fn site() -> Site {
         let folder = tempfile::tempdir().unwrap();
         let free = Arc::new(AtomicU64::new(40 * MIB));
@@ -299,7 +296,7 @@ mod tests {
         assert_eq!(site.events().await, ["StorageFull", "StorageHasRoom"]);
     }
 
-    /// Of an appliance that can write, whatever halts there are.
+    /// An appliance that can write does not start halted, whatever halts there are.
     #[tokio::test]
     async fn who_can_write_does_not_start_halted() {
         let site = site().await;

@@ -1,26 +1,24 @@
-//! The key that secrets lie sealed under in the database, in a file of its own.
+//! The key that seals secrets in the database, in a file of its own.
 //!
 //! ```text
 //! secrets/at-rest.key      or where --secrets-key says
 //!   one key a line, 64 hexadecimal digits; the first one seals, others only open
 //! ```
 //!
-//! There is a second line only while the key is changed: it is written before the first value is sealed
-//! by the new key, and goes when the last one is. So the file opens the database whenever the process
-//! dies, and what serves from it next finishes the change.
+//! There is a second line only while the key is changed: it is written before the first value is sealed with the new
+//! key, and removed after the last one is. So the file opens the database whenever the process dies, and the next one
+//! finishes the change.
 //!
-//! [`data_at_rest`] says which kinds are sealed. What a program left in the clear that did not seal them is sealed
-//! beside the work ([`KeyFile::seal_remaining`]).
+//! [`data_at_rest`] says which kinds are sealed. Secrets that an earlier program left in the clear are sealed in the
+//! background ([`KeyFile::seal_remaining`]).
 
 pub mod data_at_rest;
 
-use std::{
-    fs::{self, OpenOptions},
-    io::{self, Read as _},
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use firesteel_store::{Durability, KEY_BYTES, Resealed, SealingKeys, Store, StoreRoom};
@@ -29,21 +27,21 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::data_dir::{replace, tighten};
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
-/// Of the data folder. Not where the database is: what copies that must not copy this.
+/// The key file in the data folder. It is not in the folder of the database: a copy of that must not include the key.
 pub const DEFAULT_FILE: &str = "secrets/at-rest.key";
 
 /// The key file, and the keys in it.
 #[derive(Debug)]
 pub struct KeyFile {
     path: PathBuf,
-    /// Of the database.
+    /// The folder of the database.
     folder: PathBuf,
     keyring: Arc<SealingKeys>,
-    /// One change of the key at a time.
+    /// Serialises changes of the key.
     changing: Arc<Mutex<()>>,
 }
 
-/// What a change of the key did.
+/// The result of a change of the key.
 #[derive(Debug)]
 pub struct Rekeyed {
     /// Tells the new key from others.
@@ -52,17 +50,17 @@ pub struct Rekeyed {
 }
 
 impl KeyFile {
-    /// Reads the file, or makes it with a new key where nothing is sealed yet.
+    /// Reads the file, or makes it with a new key if nothing is sealed yet.
     ///
     /// # Errors
-    /// When it is missing although the database needs it, holds something else, or lies beside the database.
+    /// When it is missing although the database needs it, is malformed, or lies beside the database.
     pub fn open(path: &Path, database: &Path) -> anyhow::Result<Self> {
         is_apart(path, database)?;
         let shown = path.display();
         let keys = if path.exists() {
             read(path)?
         } else {
-            if let Some(needed) = Store::needs_key(database).context("looking for sealed values in the database")? {
+            if let Some(needed) = Store::needs_key(database).context("could not look for sealed values")? {
                 bail!(
                     "the key file {shown} is missing, and {} has secrets sealed by the key {needed}: \
                      put the file back, or name the right one with --secrets-key",
@@ -71,12 +69,12 @@ impl KeyFile {
             }
             let folder = folder_of(path);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.with_context(|| format!("making the folder {}", folder.display()))?;
+            made.with_context(|| format!("could not make the folder {}", folder.display()))?;
             let keys = vec![SealingKeys::generate()?];
             write(path, &keys)?;
             keys
         };
-        // It may lie elsewhere, and be a link.
+        // It may be elsewhere, and be a link.
         tighten(path)?;
         let kinds = data_at_rest::SEALED_KINDS.iter().map(data_at_rest::SealedKind::resource).collect();
         let keyring = Arc::new(SealingKeys::new(kinds, &keys)?);
@@ -84,15 +82,15 @@ impl KeyFile {
         Ok(Self { path: path.to_owned(), folder, keyring, changing: Arc::default() })
     }
 
-    /// Opens the database. What of it is not sealed, or by an older key, stays as it is until [`Self::seal_remaining`].
+    /// Opens the database. Values in the clear or under an older key stay as they are until [`Self::seal_remaining`].
     ///
     /// # Errors
-    /// When it cannot be opened, or with another key only.
+    /// When it cannot be opened, or another key is needed.
     pub fn open_store(&self, database: &Path, durability: Durability) -> anyhow::Result<Store> {
         self.open_store_in(database, durability, None)
     }
 
-    /// The same in a folder whose room is looked after.
+    /// Opens the database in a folder whose room is watched.
     ///
     /// # Errors
     /// As [`KeyFile::open_store`].
@@ -103,11 +101,11 @@ impl KeyFile {
         room: Option<Arc<StoreRoom>>,
     ) -> anyhow::Result<Store> {
         Store::open_in(database, durability, Some(Arc::clone(&self.keyring)), room)
-            .with_context(|| format!("opening the store with the key file {}", self.path.display()))
+            .with_context(|| format!("could not open the store with the key file {}", self.path.display()))
     }
 
-    /// Seals what lies in the clear or by an older key, which is then forgotten, in steps beside the work. It goes on
-    /// where an earlier process stopped, and costs next to nothing where all is done.
+    /// Seals values in the clear or under an older key, which is then forgotten, in small steps in the background. It
+    /// continues where an earlier process stopped, and takes next to no time if all is done.
     ///
     /// # Errors
     /// When the file or the database cannot be written, or there is no room to scrub it. It can be tried again.
@@ -116,21 +114,21 @@ impl KeyFile {
         self.seal_all(store).await
     }
 
-    /// The key does not change while this is held. Blocks until a change that is under way is over.
+    /// Keeps the key from changing while the guard is held. Blocks until a change under way has ended.
     #[must_use]
     pub fn unchanging(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.changing).blocking_lock_owned()
     }
 
-    /// Makes a new key, seals everything by it, and forgets the old one.
+    /// Makes a new key, seals everything with it, and forgets the old one.
     ///
     /// # Errors
-    /// When the file or the database cannot be written. The file opens the database all the same.
+    /// When the file or the database cannot be written. The file still opens the database.
     pub async fn change(&self, store: &Store) -> anyhow::Result<Rekeyed> {
         let _changing = self.changing.lock().await;
         if self.keyring.ids().len() > 1 {
-            // A change that was interrupted comes first: the database tells of two keys at most.
-            self.seal_all(store).await.context("finishing an interrupted change of the key")?;
+            // An interrupted change comes first: the database can name at most two keys.
+            self.seal_all(store).await.context("could not finish an interrupted change of the key")?;
         }
         let mut keys = read(&self.path)?;
         let new = SealingKeys::generate()?;
@@ -146,13 +144,13 @@ impl KeyFile {
         let sealed = store.reseal().await;
         let resealed =
             sealed.context("not all that is stored is sealed by the newest key; it is tried again by itself")?;
-        // Nothing needs an older key any more.
+        // No value needs an older key now.
         self.forget_others()?;
         store.scrub(|| free_bytes(&self.folder)).await.context("scrubbing is tried again by itself")?;
         Ok(resealed)
     }
 
-    /// Leaves the first key alone in the file and in memory.
+    /// Keeps only the first key, in the file and in memory.
     fn forget_others(&self) -> anyhow::Result<()> {
         if self.keyring.ids().len() < 2 {
             return Ok(());
@@ -167,13 +165,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Free for this process on the disk of a folder; none where the system does not say.
+/// Returns the free bytes on the disk of a folder; 0 if the system does not say.
 fn free_bytes(folder: &Path) -> u64 {
     let disk = nix::sys::statvfs::statvfs(folder);
     disk.map_or(0, |disk| disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
-/// Whoever copies the database's folder must not get its key with it.
+/// Checks that the key is in another folder than the database: a copy of that must not include the key.
 fn is_apart(path: &Path, database: &Path) -> anyhow::Result<()> {
     let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
     if folder(path).is_some_and(|own| Some(own) == folder(database)) {
@@ -188,7 +186,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<[u8; KEY_BYTES]>> {
         let mut key = [0; KEY_BYTES];
         hex::decode_to_slice(line, &mut key).map(|()| key)
     });
-    // Nothing of the line: it may be a key with a letter too many.
+    // The error shows nothing of the line: it may be a key with an extra letter.
     let keys: Vec<_> = keys
         .collect::<Result<_, _>>()
         .map_err(|_| anyhow::anyhow!("{}: each line must have {} hexadecimal digits", path.display(), KEY_BYTES * 2))?;
@@ -201,14 +199,14 @@ fn write(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
     replace(path, text.as_bytes())
 }
 
-/// The same in the place of another file, of which nothing is left on the disk.
+/// Writes the key file in place of another one, whose bytes are overwritten on the disk.
 fn supersede(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
     let opened = OpenOptions::new().write(true).open(path).and_then(|old| Ok((old.metadata()?.len(), old)));
-    let (bytes, mut old) = opened.with_context(|| format!("writing {}", path.display()))?;
+    let (bytes, mut old) = opened.with_context(|| format!("could not write {}", path.display()))?;
     write(path, keys)?;
-    // The name is another file's by now.
+    // Another file has the name by now.
     let wiped = io::copy(&mut io::repeat(b'0').take(bytes), &mut old).and_then(|_| old.sync_all());
-    wiped.context("overwriting the old keys")
+    wiped.context("could not overwrite the old keys")
 }
 
 #[cfg(test)]

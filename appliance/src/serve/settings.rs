@@ -1,13 +1,10 @@
-//! Process settings: flags, and a TOML file with the same names. Flags win.
+//! The process settings: flags, and a TOML file with the same names. Flags win.
 //!
-//! Everything about the network is the Provisioning object; here is only what the process itself
-//! needs to start.
+//! The Provisioning object describes the network; the settings hold only what the process itself needs to start.
 
-use std::{
-    net::SocketAddr,
-    num::{NonZeroU16, NonZeroUsize},
-    path::{Path, PathBuf},
-};
+use std::net::SocketAddr;
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use firesteel_config_server::TOKEN_DAYS_DEFAULT;
@@ -18,11 +15,9 @@ use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
 use super::{pki::CA_YEARS_DEFAULT, sealing};
-use crate::{
-    image_depot::Quota,
-    outbound::OutwardRules,
-    text_file::{self, TEXT_FILE_BYTES_MAX},
-};
+use crate::image_depot::Quota;
+use crate::outbound::OutwardRules;
+use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
 #[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -35,14 +30,14 @@ pub struct RawSettings {
     /// Folder for databases, images, keys and certificates
     #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
     pub data: Option<PathBuf>,
-    /// Network interface of the provisioning network [default: as the Provisioning object says]
+    /// Network interface of the provisioning network [default: from the Provisioning object]
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
     /// Provisioning object (YAML) applied at the first start
     #[arg(long, value_name = "FILE")]
     pub provisioning: Option<PathBuf>,
-    /// File with the key that secrets are sealed with in the database, in another folder than the database;
-    /// made at the first start [default: DATA/secrets/at-rest.key]
+    /// File with the key that seals secrets in the database, in another folder than the database; made at the first
+    /// start [default: DATA/secrets/at-rest.key]
     #[arg(long, value_name = "FILE")]
     pub secrets_key: Option<PathBuf>,
     /// Serve the API alone: no interface, no boot services, no root; hosts stay as they are
@@ -54,7 +49,7 @@ pub struct RawSettings {
     /// Folder with undionly.kpxe, ipxe.efi and snponly.efi [default: /usr/lib/ipxe]
     #[arg(long, value_name = "DIR")]
     pub loaders: Option<PathBuf>,
-    /// Address of the API; port 0 takes a free one and names it in admin.kubeconfig [default: 127.0.0.1:6443]
+    /// Address of the API; port 0 takes a free port and writes it to admin.kubeconfig [default: 127.0.0.1:6443]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub api: Option<SocketAddr>,
     /// Port for boot scripts, kernel, initramfs and images [default: 8080]
@@ -66,21 +61,21 @@ pub struct RawSettings {
     /// Port for the configs of hosts, HTTPS [default: 22623]
     #[arg(long, value_name = "PORT")]
     pub config_port: Option<u16>,
-    /// Port for the same without TLS, as upstream's 22624: whoever listens on the wire reads tokens and configs
+    /// Port for the configs of hosts without TLS, like upstream's 22624: anyone on the wire can read tokens and configs
     /// [default: none]
     #[arg(long, value_name = "PORT")]
     pub config_plain_port: Option<u16>,
-    /// DNS name or address by which managed stubs lead hosts here; a name only where hosts have DNS
-    /// [default: the address on the provisioning network]
+    /// DNS name or address of this appliance in managed stubs; use a name only if hosts have DNS [default: the address
+    /// on the provisioning network]
     #[arg(long, value_name = "HOST")]
     pub config_host: Option<String>,
-    /// Serve the configs of pools to whoever asks, without a token; every pool's status warns of it
+    /// Serve the configs of pools to every client, without a token; every pool's status warns of it
     #[arg(long)]
     pub config_without_token: bool,
-    /// Days from an installation to the deadline of its token for the config [default: 30]
+    /// Days for which the config token of an installed host is valid [default: 30]
     #[arg(long, value_name = "DAYS")]
     pub config_token_days: Option<NonZeroU16>,
-    /// Age of the CA, in years of its ten, at which its rotation begins [default: 8]
+    /// Age of the CA, in years, at which its rotation begins; it is valid for ten [default: 8]
     #[arg(long, value_name = "YEARS", value_parser = clap::value_parser!(u8).range(1..=9))]
     pub ca_years: Option<u8>,
     /// Console of the ramdisk's kernel, may be repeated [default: tty0 ttyS0]
@@ -92,38 +87,37 @@ pub struct RawSettings {
     /// A network behind a DHCP relay, may be repeated: CIDR,FIRST,LAST or CIDR,FIRST,LAST,ROUTER
     #[arg(long, value_name = "NETWORK")]
     pub relayed: Vec<String>,
-    /// Send iPXE that is not ours our own undionly.kpxe first
+    /// Send our undionly.kpxe first to clients with another iPXE
     #[arg(long)]
     pub upgrade_ipxe: bool,
     /// CAs (PEM) that BMC certificates are verified against
     #[arg(long, value_name = "FILE")]
     pub bmc_ca: Option<PathBuf>,
     /// Addresses (CIDR) that images, checksums, streams and BMCs may have although they are loopback, link-local or
-    /// otherwise this machine's alone, may be repeated; the appliance's own listeners stay closed [default: none]
+    /// otherwise this machine's alone, may be repeated; the appliance's own listeners stay blocked [default: none]
     #[arg(long, value_name = "CIDR")]
     pub allow_target: Vec<String>,
-    /// Proxy for images, checksums and streams, as http://HOST:PORT; variables of the environment are not looked at
-    /// [default: none]
+    /// Proxy for images, checksums and streams, as http://HOST:PORT; environment variables are ignored [default: none]
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
-    /// Names (with all names below them) and addresses (CIDR) that are asked without the proxy, may be repeated
+    /// Names (with all names below them) and addresses (CIDR) that are connected to without the proxy, may be repeated
     #[arg(long, value_name = "HOST")]
     pub no_proxy_for: Vec<String>,
-    /// Leave the serial consoles of hosts alone that their BMCs offer by IPMI
+    /// Do not use the serial consoles that BMCs of hosts offer by IPMI
     #[arg(long)]
     pub no_bmc_consoles: bool,
     /// Hosts that are inspected, provisioned or deprovisioned at a time; others wait [default: 20]
     #[arg(long, value_name = "NUMBER")]
     pub hosts_at_once: Option<NonZeroUsize>,
-    /// The most that images may take on the disk, such as 20GiB: what nobody uses goes when it is exceeded [default:
-    /// what the disk has]
+    /// The most disk space that images may take, such as 20GiB: if it is exceeded, unused images are removed [default:
+    /// the size of the disk]
     #[arg(long, value_name = "SIZE")]
     pub image_quota: Option<Quota>,
-    /// The oldest boot images from which hosts may join; older ones stand against an upgrade: an OCP version, one of
-    /// RHCOS, or both with a comma between them [default: 4.13.0,9.2]
+    /// The oldest boot images from which hosts may join; older ones block an upgrade: an OCP version, an RHCOS version,
+    /// or both with a comma between them [default: 4.13.0,9.2]
     #[arg(long, value_name = "VERSION")]
     pub boot_image_minimum: Option<String>,
-    /// File with a token (bearer) that /metrics of the API can be read with, and nothing else [default: none]
+    /// File with a bearer token that gives access to /metrics of the API, and nothing else [default: none]
     #[arg(long, value_name = "FILE")]
     pub metrics_token: Option<PathBuf>,
     /// Log filter, such as info or firesteel=debug [default: info]
@@ -138,7 +132,7 @@ pub struct RawSettings {
     pub print_config: bool,
 }
 
-/// Checked settings: nothing is optional that has a default.
+/// The checked settings: all defaults are filled in.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Settings {
@@ -147,7 +141,7 @@ pub struct Settings {
     pub provisioning: Option<PathBuf>,
     pub secrets_key: PathBuf,
     pub api_only: bool,
-    /// None with `api_only` alone.
+    /// The folder of boot files; `None` with `api_only` alone.
     pub boot_files: Option<PathBuf>,
     pub loaders: PathBuf,
     pub api: SocketAddr,
@@ -168,7 +162,7 @@ pub struct Settings {
     pub allow_target: Vec<String>,
     pub proxy: Option<String>,
     pub no_proxy_for: Vec<String>,
-    /// The three above, read.
+    /// The parsed values of the three settings above.
     #[serde(skip)]
     pub outward: OutwardRules,
     pub no_bmc_consoles: bool,
@@ -178,7 +172,7 @@ pub struct Settings {
     pub metrics_token: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
-    /// Of the resources and of the leases. No flag and no file sets them.
+    /// The durability of the resources. No flag and no file sets it, nor that of the leases.
     #[serde(skip)]
     pub durability: Durability,
     #[serde(skip)]
@@ -186,10 +180,10 @@ pub struct Settings {
 }
 
 impl RawSettings {
-    /// Reads the file, lays the flags over it and checks the result.
+    /// Reads the file, applies the flags on top, and checks the result.
     ///
     /// # Errors
-    /// When the file cannot be read, has unknown names, or something that must be given is not.
+    /// When the file cannot be read, has unknown names, or a required setting is missing.
     pub fn check(self) -> anyhow::Result<Settings> {
         let merged = match &self.config {
             Some(path) => self.clone().over(read(path)?),
@@ -205,7 +199,7 @@ impl RawSettings {
             );
         }
         let ca_years = merged.ca_years.unwrap_or(CA_YEARS_DEFAULT);
-        anyhow::ensure!((1..=9).contains(&ca_years), "ca-years: must be 1 to 9, for the CA lives ten years");
+        anyhow::ensure!((1..=9).contains(&ca_years), "ca-years: must be 1 to 9, because the CA is valid for ten years");
         let minimum = merged.boot_image_minimum.as_deref().map(|text| text.parse().context("boot-image-minimum"));
         let boot_image_minimum = minimum.transpose()?.unwrap_or_default();
         let outward = OutwardRules::read(&merged.allow_target, merged.proxy.as_deref(), &merged.no_proxy_for)?;
@@ -288,7 +282,7 @@ impl RawSettings {
     }
 }
 
-/// `10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1`
+/// Parses a relayed network, such as `10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1`.
 fn relayed(text: &str) -> anyhow::Result<Subnet> {
     let wrong = || format!("--relayed {text}: give CIDR,FIRST,LAST or CIDR,FIRST,LAST,ROUTER");
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -309,7 +303,7 @@ fn relayed(text: &str) -> anyhow::Result<Subnet> {
 
 fn read(path: &Path) -> anyhow::Result<RawSettings> {
     let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
-    toml::from_str(&text).with_context(|| format!("reading settings from {}", path.display()))
+    toml::from_str(&text).with_context(|| format!("could not read settings from {}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! Reads everything that is stored once after the start and once a day, in small steps beside the work, so that damage
-//! is found while there are backups to restore. What an older program left without checksums gets them first.
+//! Reads the whole store once after the start and once a day, in small steps in the background, so that damage is found
+//! while there are backups to restore. Values that an older program left without checksums get them first.
 //!
-//! The store itself compares what is read and remembers what is damaged; here is only the pace.
+//! The store itself compares what is read, and remembers what is damaged; this module sets the pace.
 
 use std::time::Duration;
 
 use firesteel_kube::Core;
 use firesteel_store::{GroupResource, ListRange, PageRead, Revision, Store, StoreReadError};
 
-/// Objects of one step.
+/// How many objects one step reads.
 const PAGE: usize = 32;
-/// Between two steps: others have the database for most of the time.
+/// The pause between two steps: other work has the database for most of the time.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Between two passes.
+/// The pause between two passes.
 const EVERY: Duration = Duration::from_secs(24 * 3600);
-/// Where the definitions of kinds are, which come from the program.
+/// The kind of the definitions of kinds, which come from the program.
 const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
-/// What a pass found.
+/// The counts of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct StoreCheckReport {
     objects: usize,
@@ -26,7 +26,7 @@ struct StoreCheckReport {
     damaged_changes: usize,
 }
 
-/// For as long as the process lives.
+/// Checks the store as long as the process lives.
 pub(super) async fn run(core: Core) -> anyhow::Result<()> {
     loop {
         add_checksums(core.store()).await;
@@ -43,7 +43,7 @@ pub(super) async fn run(core: Core) -> anyhow::Result<()> {
     }
 }
 
-/// Brings a database of an older program up to date.
+/// Adds checksums to the database of an older program.
 async fn add_checksums(store: &Store) {
     let mut steps = 0_u64;
     loop {
@@ -51,14 +51,14 @@ async fn add_checksums(store: &Store) {
             Ok(true) => steps += 1,
             Ok(false) => break,
             Err(error) => {
-                tracing::warn!(%error, "giving checksums to what an older program left; tried again in a day");
+                tracing::warn!(%error, "could not add checksums to old values; it is tried again in a day");
                 return;
             }
         }
         tokio::time::sleep(PAUSE).await;
     }
     if steps > 0 {
-        tracing::info!(steps, "all that an older program left has checksums now");
+        tracing::info!(steps, "all values of an older program have checksums now");
     }
 }
 
@@ -66,22 +66,22 @@ async fn pass(core: &Core, pause: Duration) -> StoreCheckReport {
     let store = core.store();
     let mut passed = StoreCheckReport::default();
     let kinds = store.kinds().await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the kinds of what is stored cannot be read");
+        tracing::error!(%error, "could not read the kinds in the store; they are checked again in a day");
         Vec::new()
     });
     for kind in kinds {
         if let Err(error) = of_kind(store, &kind, pause, &mut passed).await {
-            tracing::error!(%kind, %error, "the objects of a kind cannot be compared");
+            tracing::error!(%kind, %error, "could not check the objects of a kind; they are checked again in a day");
         }
     }
     if let Err(error) = changes(store, pause, &mut passed).await {
-        tracing::error!(%error, "changes that are kept cannot be compared");
+        tracing::error!(%error, "could not check the history of changes; it is checked again in a day");
     }
     let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
     if !store.damaged(&definitions, None).is_empty()
         && let Err(status) = core.publish_kinds().await
     {
-        tracing::error!(error = %status.message, "a damaged definition of a kind cannot be made anew");
+        tracing::error!(error = %status.message, "could not replace a kind's damaged definition; tried again in a day");
     }
     passed
 }
@@ -94,7 +94,7 @@ async fn of_kind(
 ) -> Result<(), StoreReadError> {
     let mut after = None;
     loop {
-        // As of now each time: what changes meanwhile is compared where it is written and read.
+        // Each page is read as of now: a change in the meantime is checked when it is written and read.
         let range = ListRange { after: after.as_ref(), ..ListRange::all(kind) };
         let PageRead { page, damaged, last } = store.page_with_damaged(range, PAGE).await?;
         passed.objects += page.items.len() + damaged.len();

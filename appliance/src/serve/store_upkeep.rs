@@ -1,4 +1,4 @@
-//! What looks after stored objects whatever machines there are: it needs no network but the API's.
+//! Upkeep of stored objects, with or without machines: it needs no network but the API's.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,20 +8,20 @@ use tokio::task::JoinSet;
 
 use super::{no_controller, sealing::KeyFile, store_check};
 
-/// Between two compactions.
+/// The time between two compactions.
 const COMPACTED_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks whether all is sealed that is to be: where it is, one costs next to nothing. After failures it is
-/// twice as long each time, up to the second.
+/// The time between two checks whether everything is sealed that must be; if it is, the check takes next to no time.
+/// After failures the time doubles up to the second value.
 const SEALED_EVERY: Duration = Duration::from_secs(60);
 const SEALED_EVERY_MAX: Duration = Duration::from_secs(60 * 60);
-/// Of kinds with a short history. Each controller renews its Lease every second or two: what was there
-/// before is long enough for a client that reconnects, and no longer than that.
+/// The history of kinds that change often. Each controller renews its Lease every second or two: a client that
+/// reconnects needs no longer history.
 const SHORT: Retention = Retention { age_ms: 2 * 60 * 1000, revisions: 0 };
 
-/// Between two looks at what is used of quotas.
+/// The time between two updates of the usage of quotas.
 const USAGE_EVERY: Duration = Duration::from_secs(10);
 
-/// Starts all of it.
+/// Starts all upkeep tasks.
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_file: Arc<KeyFile>) {
     let sealed = core.clone();
     tasks.spawn(async move { keep_sealed(sealed, key_file).await });
@@ -32,10 +32,10 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_fi
     let counted = core.clone();
     tasks.spawn(async move { show_usage(counted).await });
     let core = core.clone();
-    tasks.spawn(async move { lifecycle::run(core).await.map_err(|status| anyhow::anyhow!(status.message)) });
+    tasks.spawn(async move { lifecycle::run(core).await.map_err(anyhow::Error::from) });
 }
 
-/// Seals what an earlier program left in the clear, and finishes changes of the key that were interrupted.
+/// Seals values that an earlier program left in the clear, and finishes interrupted changes of the key.
 async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
     let (mut is_unfinished, mut pause) = (false, SEALED_EVERY);
     loop {
@@ -44,13 +44,13 @@ async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
                 if resealed.values > 0 || is_unfinished {
                     tracing::info!(
                         values = resealed.values,
-                        "what was stored is sealed, and scrubbed from the database"
+                        "stored secrets are sealed now, and their old values are scrubbed from the database"
                     );
                 }
                 (is_unfinished, pause) = (false, SEALED_EVERY);
             }
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), again_in = ?pause, "sealing what is stored");
+                tracing::warn!(error = format!("{error:#}"), again_in = ?pause, "could not seal stored secrets");
                 is_unfinished = true;
             }
         }
@@ -61,9 +61,9 @@ async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
     }
 }
 
-/// Shows what is used of quotas, for as long as the process lives.
+/// Writes the usage of quotas as long as the process lives.
 async fn show_usage(core: Core) -> anyhow::Result<()> {
-    // Why it could not be shown the last time: a disk that stays full is named once.
+    // The last failure: a disk that stays full is logged once.
     let mut failed = None;
     loop {
         tokio::time::sleep(USAGE_EVERY).await;
@@ -71,14 +71,14 @@ async fn show_usage(core: Core) -> anyhow::Result<()> {
             Ok(()) => failed = None,
             Err(status) if failed == Some(status.reason) => {}
             Err(status) => {
-                tracing::warn!(error = %status.message, "could not show what is used of quotas; trying again in 10 s");
+                tracing::warn!(error = %status.message, "could not write the usage of quotas; trying again in 10 s");
                 failed = Some(status.reason);
             }
         }
     }
 }
 
-/// Keeps the store's history short, for as long as the process lives.
+/// Compacts the store's history as long as the process lives.
 async fn compact(core: Core) -> anyhow::Result<()> {
     let mut history = History::new(&core);
     let started = tokio::time::Instant::now();
@@ -88,7 +88,7 @@ async fn compact(core: Core) -> anyhow::Result<()> {
     }
 }
 
-/// The history of everything, and that of kinds with less of it.
+/// The history of all kinds, and that of kinds with a shorter one.
 #[derive(Debug)]
 struct History {
     core: Core,
@@ -107,18 +107,18 @@ impl History {
         }
     }
 
-    /// Forgets what is too old now. What fails is done the next time.
+    /// Removes history that is too old. A failure is tried again the next time.
     async fn shorten(&mut self, now_ms: i64) {
         let store = self.core.store();
         let current = store.current();
         let through = self.short.observe(now_ms, current);
         for kind in &self.short_kinds {
             if let Err(error) = store.compact_kind(kind, through).await {
-                tracing::warn!(%error, %kind, "compacting a kind in the store");
+                tracing::warn!(%error, %kind, "could not compact a kind in the store; it is tried again in 10 s");
             }
         }
         if let Err(error) = store.compact(self.all.observe(now_ms, current)).await {
-            tracing::warn!(%error, "compacting the store");
+            tracing::warn!(%error, "could not compact the store; it is tried again in 10 s");
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
                 // Two minutes of renewals, and the state before them.
                 let rows = rows(&database);
                 assert!(rows["leases"] <= 121, "{second}: {rows:?}");
-                // What stands, and of the others two minutes: six times made and deleted.
+                // The objects that exist, and two minutes of the others: six times created and deleted.
                 assert!(rows["events"] <= 24 + 12, "{second}: {rows:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! Boot image streams in the process that serves: the store of images, and who follows the streams into it.
+//! Boot image streams in the process that serves: the image store, and the controller that follows streams into it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,17 +10,15 @@ use firesteel_streams::{StreamController, StreamControllerConfig};
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
-use crate::{
-    image_depot::{HostImages, OwnDepot, texts},
-    outbound::OutboundRuntime,
-};
+use crate::image_depot::{HostImages, OwnDepot, texts};
+use crate::outbound::OutboundRuntime;
 
-/// Ready; nothing is asked yet.
+/// The parts that follow streams: ready, but not started.
 #[derive(Debug)]
 pub struct FollowedStreams {
     depot: OwnDepot,
     streams: StreamController,
-    /// Who knows which images are there, once there is one.
+    /// The control loop, once there is one: it knows which images are stored.
     control: Arc<OnceLock<Control>>,
 }
 
@@ -33,7 +31,7 @@ impl FollowedStreams {
         let told = Arc::clone(&control);
         let forget = move |gone: &[Sha256]| {
             if let Some(control) = told.get() {
-                control.images_removed(&texts(gone));
+                control.images.images_removed(&texts(gone));
             }
         };
         let config = StreamControllerConfig {
@@ -45,32 +43,32 @@ impl FollowedStreams {
             tells_events: true,
             forget: Box::new(forget),
         };
-        let streams = StreamController::new(config).map_err(|status| anyhow::anyhow!(status.message))?;
+        let streams = StreamController::new(config)?;
         Ok(Self { depot, streams, control })
     }
 
-    /// What is stored.
+    /// The store of images.
     #[must_use]
     pub fn store(&self) -> ImageStore {
         self.depot.store().clone()
     }
 
-    /// How hosts get their images.
+    /// Returns the source of images for hosts.
     #[must_use]
     pub fn for_hosts(&self) -> Arc<dyn Images> {
         Arc::new(HostImages::new(self.depot.clone(), self.streams.clone()))
     }
 
-    /// Tells the control loop of images that are gone.
+    /// Makes the control loop learn of removed images.
     #[must_use]
     pub fn with_control(self, control: &Control) -> Self {
         if self.control.set(control.clone()).is_err() {
-            tracing::debug!("the control loop is told already");
+            tracing::debug!("the control loop is known already");
         }
         self
     }
 
-    /// Starts to follow.
+    /// Starts to follow the streams.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
         tasks.spawn(async move { self.streams.run().await.map_err(anyhow::Error::from) });
     }

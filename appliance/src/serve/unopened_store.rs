@@ -1,12 +1,10 @@
-//! The API of an appliance whose database cannot be opened. The process stays, since another start would find the
-//! same file: every request is answered with 500, the file, the cause and the remedy. Nothing else is served: no
-//! lease, no boot script, no token, no config; and nothing is written to the database.
+//! The API of an appliance whose database cannot be opened. The process stays, since another start would find the same
+//! file: it answers every request with 500, the file, the cause and the remedy. It serves nothing else: no lease, no
+//! boot script, no token, no config; and it writes nothing to the database.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    path::Path,
-    sync::Arc,
-};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use firesteel_kube::Status;
@@ -14,30 +12,25 @@ use firesteel_store::StoreOpenError;
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{
-    api::admin_access,
-    build_time::certificate_time,
-    data_dir::DataDir,
-    pki::{Pki, ServerNames},
-    settings::Settings,
-    until_signal,
-};
-use crate::{
-    access::{AdminToken, certificates::ClientCa},
-    http::{
-        bearer,
-        body::{ResponseBody, refuse, text},
-        operators::Operators,
-        server::{API_CONNECTIONS, HttpTimeouts, RequestBody, Server},
-    },
-    metrics::RequestMetrics,
-};
+use super::api::admin_access;
+use super::build_time::certificate_time;
+use super::data_dir::DataDir;
+use super::pki::{Pki, ServerNames};
+use super::settings::Settings;
+use super::until_signal;
+use crate::access::AdminToken;
+use crate::access::certificates::ClientCa;
+use crate::http::bearer;
+use crate::http::body::{ResponseBody, refuse, text};
+use crate::http::operators::Operators;
+use crate::http::server::{API_CONNECTIONS, HttpTimeouts, RequestBody, Server};
+use crate::metrics::RequestMetrics;
 
-/// What everybody hears who is not the owner: a path is nothing for strangers, and neither is "unauthorized" true of
-/// users whose grants cannot be read.
-const FOR_OTHERS: &str = "the appliance cannot open its database; its owner is told more";
+/// The answer to everyone but the owner: strangers must not learn a path, and "unauthorized" would be wrong for users
+/// whose grants cannot be read.
+const FOR_OTHERS: &str = "the appliance cannot open its database; its owner gets the details";
 
-/// Why a database cannot be opened and what to do, where the file itself is to blame.
+/// Returns why a database cannot be opened and what to do, if the file itself is the cause.
 pub(super) fn unopened_reason(error: &anyhow::Error, data: &Path) -> Option<String> {
     let found = error.downcast_ref::<StoreOpenError>().filter(|error| error.is_damage())?;
     if found.is_out_of_reach() {
@@ -61,12 +54,12 @@ pub(super) async fn serve(settings: &Settings, data: &DataDir, why: String) -> a
     let now = certificate_time();
     let address = settings.api;
     let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("listening for the API at {address} (see --api)"))?;
+    let listener = listener.with_context(|| format!("could not listen for the API at {address} (see --api)"))?;
     let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()];
     let pki = Pki::open_for(data, ServerNames { addresses, names: Vec::new() }, settings.ca_years, now)?;
     let clients = ClientCa::open(data, now)?;
     let admin = hex::encode(data.secret_key("admin.token")?);
-    let bound = listener.local_addr().context("asking for the API's port")?;
+    let bound = listener.local_addr().context("could not read the API's port")?;
     admin_access(data, bound, &pki, &admin)?;
     let answers = Arc::new(UnopenedStoreApi { admin: AdminToken::new(&admin)?, why });
     let tls = Some(pki.server_for(clients.verifier())?);
@@ -81,7 +74,7 @@ pub(super) async fn serve(settings: &Settings, data: &DataDir, why: String) -> a
     until_signal(tasks).await
 }
 
-/// Every answer.
+/// The answers to all requests.
 struct UnopenedStoreApi {
     admin: AdminToken,
     why: String,

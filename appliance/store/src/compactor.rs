@@ -35,8 +35,8 @@ impl Compactor {
         Self { retention, samples: VecDeque::new(), aged: Revision(0) }
     }
 
-    /// Takes the current revision at a time, and tells up to which revision (inclusive) history may
-    /// go now; `Revision(0)` means none.
+    /// Takes the current revision at a time, and returns up to which revision (inclusive) history may go now;
+    /// `Revision(0)` means none.
     pub fn observe(&mut self, now_ms: i64, current: Revision) -> Revision {
         let spacing_ms = self.retention.age_ms / SAMPLES_MAX;
         if self.samples.back().is_none_or(|&(at_ms, _)| now_ms - at_ms >= spacing_ms) {

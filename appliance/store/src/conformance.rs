@@ -6,6 +6,7 @@
 
 mod bounds;
 mod damage_cases;
+mod history_model;
 mod one_kind;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::{
-    ChangeKind, CommitError, GroupResource, ListRange, MemoryMedium, OBJECT_BYTES_MAX, ObjectKey, Op, Position,
-    RecordedTime, Revision, Store, StoreEvent, StoreReadError, WatchError, WritePrecondition,
+    CommitError, GroupResource, ListRange, MemoryMedium, OBJECT_BYTES_MAX, ObjectKey, Op, Position, RecordedTime,
+    Revision, Store, StoreReadError, WatchError, WritePrecondition,
 };
 
 /// One place where a store is kept.
@@ -149,11 +150,11 @@ macro_rules! conformance {
                 #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
                 #[test]
                 fn history_equals_the_model(
-                    steps in prop::collection::vec(super::step(), 1..60),
+                    steps in prop::collection::vec(super::history_model::step(), 1..60),
                     through in (0_u64..40, 0_u64..60),
                     order in any::<bool>(),
                 ) {
-                    run(super::history_equals_the_model($new, steps, through, order));
+                    run(super::history_model::equals_the_history($new, steps, through, order));
                 }
             }
         }
@@ -384,114 +385,4 @@ async fn a_watch_ends_with_the_store(backend: &impl ConformanceBackend) {
     drop(store);
     assert_eq!(watch.next().await.map(drop), Err(WatchError::Closed));
     drop(backend.open());
-}
-
-/// A change of one of a few objects: what exists may be updated or deleted, what does not is made.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ModelChange {
-    /// Of the kind with the shorter history.
-    lease: bool,
-    object: u8,
-    delete: bool,
-}
-
-pub(crate) fn step() -> impl Strategy<Value = ModelChange> {
-    (any::<bool>(), 0_u8..6, prop::bool::weighted(0.3)).prop_map(|(lease, object, delete)| ModelChange {
-        lease,
-        object,
-        delete,
-    })
-}
-
-type State = BTreeMap<ObjectKey, (Revision, Bytes)>;
-
-/// Every past list, and every watch from every revision, equals what a plain map says; of what nobody may
-/// ask for, nothing is kept. History goes `through` a revision for all kinds and for leases alone, in either order.
-async fn history_equals_the_model(
-    backend: &impl ConformanceBackend,
-    steps: Vec<ModelChange>,
-    through: (u64, u64),
-    all_first: bool,
-) {
-    let mut store = backend.open();
-    let (hosts, leases) = (kind("hosts"), kind("leases"));
-    let mut live = store.watch(&hosts, Revision(0)).await.unwrap();
-    let mut states: Vec<State> = vec![State::new()];
-    let mut events: Vec<StoreEvent> = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        let of = if step.lease { &leases } else { &hosts };
-        let key = ObjectKey::new(of, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
-        let value = Bytes::from(number.to_string());
-        let mut state = states.last().unwrap().clone();
-        let before = state.get(&key).cloned();
-        let (op, kind) = match &before {
-            None => (Op::Create { key: key.clone(), value: value.clone() }, ChangeKind::Created),
-            Some((at, _)) if step.delete => {
-                (Op::Delete { key: key.clone(), expected: *at, value: value.clone() }, ChangeKind::Deleted)
-            }
-            Some((at, _)) => {
-                (Op::Update { key: key.clone(), expected: *at, value: value.clone() }, ChangeKind::Updated)
-            }
-        };
-        let revision = store.commit(op, vec![]).await.unwrap();
-        assert_eq!(revision.0, number as u64 + 1);
-        if kind == ChangeKind::Deleted {
-            state.remove(&key);
-        } else {
-            state.insert(key.clone(), (revision, value.clone()));
-        }
-        events.push(StoreEvent { revision, kind, key, value, previous: before.map(|(_, value)| value) });
-        states.push(state);
-    }
-    for event in events.iter().filter(|event| event.key.kind == hosts) {
-        assert_eq!(&**live.next().await.unwrap(), event, "live");
-    }
-    let (mut of_all, mut of_leases) = (Revision(0), Revision(0));
-    for all in [all_first, !all_first] {
-        if all {
-            of_all = store.compact(Revision(through.0)).await.unwrap();
-        } else {
-            of_leases = store.compact_kind(&leases, Revision(through.1)).await.unwrap();
-        }
-    }
-    // Out of memory as far as it is there, and out of the database alone.
-    for reopened in [false, true] {
-        if reopened {
-            drop(store);
-            store = backend.open();
-        }
-        for (kind, oldest) in [(&hosts, of_all), (&leases, of_all.max(of_leases))] {
-            check_history(&store, &states, &events, kind, oldest).await;
-            let stood = states[usize::try_from(oldest.0).unwrap()].keys().filter(|key| key.kind == *kind).count();
-            let since = events.iter().filter(|event| event.key.kind == *kind && event.revision > oldest).count();
-            assert_eq!(backend.rows(kind), stood + since, "rows of {kind}");
-        }
-    }
-}
-
-async fn check_history(store: &Store, states: &[State], events: &[StoreEvent], kind: &GroupResource, oldest: Revision) {
-    for (number, state) in states.iter().enumerate() {
-        let at = Revision(number as u64);
-        let mut watch = store.watch(kind, at).await;
-        if at < oldest {
-            assert_eq!(watch.map(drop), Err(WatchError::Compacted { oldest }), "watch {kind} from {at}");
-            let list = store.list(ListRange { at: Some(at), ..ListRange::all(kind) }, 9).await;
-            assert!(matches!(list, Err(StoreReadError::Compacted { oldest: said }) if said == oldest), "list at {at}");
-            continue;
-        }
-        for namespace in [None, Some("b")] {
-            let page = store.list(ListRange { namespace, at: Some(at), ..ListRange::all(kind) }, 100).await.unwrap();
-            let listed: Vec<_> = page.items.into_iter().map(|o| (o.key, (o.revision, o.value))).collect();
-            let is_wanted = |key: &ObjectKey| key.kind == *kind && namespace.is_none_or(|n| n == key.namespace);
-            let wanted = state.iter().filter(|(key, _)| is_wanted(key));
-            assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list {kind} at {at}");
-        }
-        let watch = watch.as_mut().unwrap();
-        for event in events[number..].iter().filter(|event| event.key.kind == *kind) {
-            assert_eq!(&**watch.next().await.unwrap(), event, "watch {kind} from {at}");
-        }
-        while watch.position() < store.current() {
-            assert!(tokio::time::timeout(Duration::from_millis(1), watch.next()).await.is_err());
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! What of the store is known to be damaged: single values, the list of a kind, the file's structure.
 //!
-//! Damage is found by whoever reads, by the look at the start, and by the pass after it. It is never
-//! told as an absence: a value that is not what was written is an error that names its object, and a
-//! kind whose list is not what was written answers nothing.
+//! Reads find damage, the check at the start, and the pass after it. Damage never reads as an absence: a value that is
+//! not what was written is an error that names its object, and a kind whose list is not what was written answers
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,7 +60,7 @@ impl fmt::Display for Damage {
 /// Everything that is known to be damaged now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DamageReport {
-    /// In the order of their keys.
+    /// The damaged objects in the order of their keys.
     pub objects: Vec<Damage>,
     /// There are more than these.
     pub has_more: bool,
@@ -79,7 +79,7 @@ impl DamageReport {
     pub fn casts_doubt(&self, is_asked: impl Fn(&ObjectKey) -> bool) -> Option<String> {
         let object = self.objects.iter().find(|damage| is_asked(&damage.key)).map(ToString::to_string);
         let kind = || self.kinds.first().map(|(kind, why)| format!("the list of {kind} is damaged: {why}"));
-        let more = || self.has_more.then(|| "more objects are damaged than are told apart".to_owned());
+        let more = || self.has_more.then(|| "more objects are damaged than are listed".to_owned());
         object.or_else(kind).or_else(more).or_else(|| self.structure.clone())
     }
 }
@@ -97,7 +97,7 @@ struct Entries {
     has_more: bool,
     kinds: BTreeMap<GroupResource, String>,
     structure: Option<String>,
-    /// History up to there is not told, for it may have gaps.
+    /// The first revision whose history may be read: earlier history may have gaps.
     floors: BTreeMap<GroupResource, Revision>,
 }
 

@@ -7,12 +7,12 @@
 /// (system calls), so that they can be seen to fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// On the disk: the disk was told to keep it, and said that it does.
+    /// The change is on the disk, which was flushed and confirmed it.
     #[default]
     PowerCut,
-    /// With the kernel; the disk is told at a checkpoint only.
+    /// The change is with the kernel; the disk is flushed at a checkpoint only.
     ProcessDeath,
-    /// With the kernel; the disk is never told.
+    /// The change is with the kernel; the disk is never flushed.
     Nothing,
 }
 

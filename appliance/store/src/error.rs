@@ -69,7 +69,7 @@ fn given_in_words(given: &[KeyId]) -> String {
     }
 }
 
-/// Why values could not be sealed anew.
+/// Why values could not be sealed again.
 #[derive(Debug, thiserror::Error)]
 pub enum ResealError {
     /// What was changed may or may not have become durable; both keys are needed.
@@ -162,8 +162,8 @@ pub enum WatchError {
     Lagged,
     #[error("cannot read the database: {0}")]
     Database(String),
-    /// A change, or what was before it, cannot be told. What stands now may be sound.
-    #[error("a change cannot be told: {0}")]
+    /// A change, or what was before it, cannot be read. What stands now may be sound.
+    #[error("could not read a change: {0}")]
     Damaged(String),
     #[error("the store is closed")]
     Closed,
@@ -253,7 +253,7 @@ pub fn disk_is_full(error: &rusqlite::Error) -> bool {
         || error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE)
 }
 
-/// The same while the files beside the database are made.
+/// Whether the disk is full while the files beside the database are made.
 pub fn disk_is_full_at_start(error: &rusqlite::Error) -> bool {
     disk_is_full(error) || error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }

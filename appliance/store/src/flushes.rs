@@ -7,10 +7,10 @@ use std::time::Duration;
 /// that is about to fail. What took longer is in the last class.
 pub const FLUSH_BOUNDS_US: [u64; 9] = [250, 1_000, 4_000, 16_000, 64_000, 250_000, 1_000_000, 4_000_000, 16_000_000];
 
-/// Counted since the store was opened.
+/// Flushes since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushes {
-    /// By how long they took: up to each bound of [`FLUSH_BOUNDS_US`], and beyond the last.
+    /// Flushes by how long they took: up to each bound of [`FLUSH_BOUNDS_US`], and beyond the last.
     pub classes: [u64; FLUSH_BOUNDS_US.len() + 1],
     pub total: Duration,
     /// Batches that could not be written.

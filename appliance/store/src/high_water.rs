@@ -1,8 +1,8 @@
 //! How long a database's write-ahead log may get. SQLite takes it into the database by itself and then writes it from
 //! its beginning, but not while a reader uses what is in it: with readers all the time it would grow without end.
 //!
-//! While the disk, with the reserve, has less room than the database would grow by, the log stays as it is: a part of it
-//! that is put in its place takes the last free room and gives none back.
+//! While the disk, with the reserve, has less room than the database would grow by, the log stays as it is: a part of
+//! it that is put in its place takes the last free room and gives none back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use crate::store_room::StoreRoom;
 pub const LOG_BYTES_MAX: u64 = 8 << 20;
 /// What stays of a log's file when it is written from its beginning again.
 const LOG_BYTES_KEPT: u64 = 4 << 20;
-/// How long readers are waited for. A read takes milliseconds; a backup is read from for longer, and waited for in vain.
+/// How long readers are waited for. A read takes milliseconds; a backup is read from for longer, and waited for in
+/// vain.
 const READERS_MAX: Duration = Duration::from_millis(200);
-/// Before it is tried again.
+/// Time before it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Pages of a log from which on SQLite takes it into the database by itself: its usual number.
 const PAGES_TAKEN: i64 = 1000;
@@ -103,7 +104,7 @@ pub(crate) fn cut_log(connection: &Connection, wait: Duration, usual: Duration) 
     busy.map(|busy| !busy)
 }
 
-/// By how much the file grows when the log is put in its place.
+/// Pages by which the file grows when the log is put in its place.
 pub(crate) fn pending_pages(connection: &Connection) -> u64 {
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap_or(0);
     let pages = u64::try_from(number("page_count").saturating_mul(number("page_size"))).unwrap_or(0);

@@ -87,7 +87,7 @@ struct Rings {
     floor: Revision,
     /// History up to here is refused.
     compacted: Revision,
-    /// The same of kinds with less of it.
+    /// The oldest revisions of kinds with a shorter history.
     compacted_kinds: BTreeMap<GroupResource, Revision>,
     bytes: usize,
     closed: bool,
@@ -98,7 +98,7 @@ struct EventRing {
     events: VecDeque<Arc<HubEvent>>,
     /// Every event of this kind after it is in the ring.
     start: Revision,
-    /// Of the last event that came in.
+    /// The revision of the last event that came in.
     newest: Revision,
     changed: Arc<Notify>,
 }
@@ -160,7 +160,7 @@ impl Hub {
         rings.compacted_kinds.get(kind).map_or(rings.compacted, |own| rings.compacted.max(*own))
     }
 
-    /// Of all kinds, or of one.
+    /// Says up to where history is gone, of all kinds or of one.
     pub(crate) fn set_compacted(&self, kind: Option<&GroupResource>, compacted: Revision) {
         let mut rings = self.lock();
         let known = match kind {
@@ -192,7 +192,7 @@ impl Hub {
         }
     }
 
-    /// Called by the writer alone, with events in order. `cuts`: kinds with an event that cannot be told, and the
+    /// Publishes events in order; the writer alone does so. `cuts`: kinds with an event that cannot be shown, and the
     /// revision of the last one. Watches of such a kind that have not seen it are cut off.
     pub(crate) fn publish(&self, events: Vec<StoreEvent>, cuts: &[(GroupResource, Revision)], current: Revision) {
         let mut rings = self.lock();
@@ -209,8 +209,8 @@ impl Hub {
         changed.iter().for_each(|notify| notify.notify_waiters());
     }
 
-    /// Moves on over events that nobody was told of: every watch is cut off, and reads what it
-    /// missed from the database.
+    /// Moves on over events that were not published: every watch is cut off, and reads what it missed from the
+    /// database.
     pub(crate) fn skip_to(&self, current: Revision) {
         let mut rings = self.lock();
         rings.floor = current;

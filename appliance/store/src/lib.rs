@@ -1,4 +1,5 @@
-//! Where objects live: keys, revisions, compare-and-swap, watch, compaction.
+//! The store of objects: keys, revisions, compare-and-swap, watch, compaction. `firesteel_kube` calls it for objects,
+//! and the appliance for backup, restore and upkeep.
 //!
 //! An object is bytes under a [`ObjectKey`]. One counter, the [`Revision`], numbers every change of every
 //! object in the order in which they became durable, and **one revision is one event of one
@@ -12,18 +13,18 @@
 //! ```
 //!
 //! History is kept until it is compacted, in small steps between other writes ([`Compactor`] says
-//! when): until then a list can be read, and paged through, as of any revision, and a watch can start
-//! at any. Of a kind whose objects change often, and whose past is of little use, more of the history may
-//! go than of the others ([`Store::compact_kind`]). Whatever its age, no kind's history is longer than
-//! [`HistoryLimits`] say, and no database's log than [`LOG_BYTES_MAX`] for longer than a reader reads. What watches share
-//! in memory is bounded by [`RECENT_BYTES_MAX`].
+//! when). Until then a list can be read, and paged through, as of any revision, and a watch can start
+//! at any. If a kind's objects change often and their past is of little use, more of its history may
+//! go ([`Store::compact_kind`]). No kind's history is longer than [`HistoryLimits`] say, whatever its age. The log of a
+//! database exceeds [`LOG_BYTES_MAX`] no longer than a reader reads. [`RECENT_BYTES_MAX`] bounds what watches share in
+//! memory.
 //!
-//! What stands is counted by namespace and kind, and a change may be bound to what is allowed there
+//! Existing objects are counted by namespace and kind, and a change may be bound to what is allowed there
 //! ([`QuotaAllowance`]).
 //!
-//! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
+//! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]). When it becomes a
 //! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
-//! whatever a client saw.
+//! any that a client saw.
 //!
 //! Values of kinds that the caller names are sealed on disk ([`SealingKeys`]).
 //!
@@ -34,8 +35,8 @@
 //! names its object, and never an absence ([`DamageReport`]).
 //!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no clock but the one
-//! that flushes are timed by ([`Flushes`]); times are what the caller says ([`RecordedTime`]). The futures need no
-//! runtime of a certain kind: the work is done by threads of the store.
+//! that times flushes ([`Flushes`]); the caller gives all other times ([`RecordedTime`]). The futures need no
+//! particular runtime, because threads of the store do the work.
 //!
 //! A second backend, [`memory`], does the same without file and threads, for simulations that kill
 //! the process at every write.
@@ -65,7 +66,10 @@ mod watch;
 pub use compactor::{Compactor, Retention};
 pub use damage::{DAMAGES_MAX, Damage, DamageCause, DamageReport, PageRead};
 pub use durability::Durability;
-pub use error::{CommitError, ResealError, RestoreError, SnapshotError, StoreOpenError, StoreReadError, WatchError};
+pub use error::{
+    CommitError, ResealError, RestoreError, SnapshotError, StoreOpenError, StoreReadError, WatchError, disk_is_full,
+    disk_is_full_at_start,
+};
 pub use flushes::{FLUSH_BOUNDS_US, Flushes};
 pub use high_water::{HighWater, LOG_BYTES_MAX};
 pub use hub::{HubEvent, RECENT_BYTES_MAX, WATCH_EVENTS_MAX};
@@ -75,8 +79,7 @@ pub use meter::{AllowanceScope, CommitTerms, Exceeded, HistoryLimits, Measure, Q
 pub use recorded_time::RecordedTime;
 pub use seal::{KEY_BYTES, KeyId, SealingKeys, ValueSealError};
 pub use sqlite::{
-    CheckedChanges, Resealed, RestoreContext, RestoredStore, Snapshot, disk_is_full, disk_is_full_at_start,
-    file_is_damaged, restore, revision_of,
+    CheckedChanges, Resealed, RestoreContext, RestoredStore, Snapshot, file_is_damaged, restore, revision_of,
 };
 pub use store::Store;
 pub use store_room::{DiskBytes, LookAtDisk, ReserveUse, StorageStatus, StoreRoom};

@@ -6,9 +6,9 @@
 //!   timeline b                         1000900 ── 1000901    restored: goes on from 900, epoch 2
 //! ```
 //!
-//! A number alone cannot order what was written against the store, because a backup may be restored
-//! twice: both lives would be "epoch 2". A timeline is drawn at random, so a place (timeline,
-//! revision) is one moment of one history, for ever.
+//! A number alone cannot order what was written against the store, because a backup may be restored twice: both lives
+//! would be "epoch 2". A timeline is drawn at random, so a place (timeline, revision) is one moment of one history,
+//! forever.
 
 use crate::types::Revision;
 
@@ -24,16 +24,16 @@ const REVISION_MAX: u64 = (1 << 44) - 1;
 /// One store from its first start through all its restores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lineage {
-    /// Drawn when the store was made; 24 bits, never zero.
+    /// The store's number, drawn when it was made; 24 bits, never zero.
     pub store: u32,
-    /// Never empty; the last one is the one that is written now.
+    /// The epochs, at least one; the last one is written now.
     pub epochs: Vec<Epoch>,
 }
 
 /// The life of a store from its making or a restore to the next restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// Drawn when it began; never zero.
+    /// The timeline's number, drawn when it began; never zero.
     pub timeline: u32,
     /// The last revision of the epoch before that this one goes on from; zero in the first.
     pub continues: Revision,
@@ -41,6 +41,13 @@ pub struct Epoch {
     pub began: Revision,
     /// When, in Unix milliseconds; zero in the first.
     pub began_ms: i64,
+}
+
+impl Default for Lineage {
+    /// The lineage of every store in memory: a simulation draws nothing by itself.
+    fn default() -> Self {
+        Self::new(1, 1)
+    }
 }
 
 impl Lineage {

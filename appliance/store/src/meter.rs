@@ -24,7 +24,7 @@ pub struct HistoryLimits {
     pub revisions: u64,
 }
 
-/// Of what stands of a kind, its history may have one part in so many.
+/// The share of a kind's objects that its history may have: one part in so many.
 const STANDING_PARTS: u64 = 4;
 /// A history that is too long is shortened by one part in so many, so that not each change has to shorten it again.
 const HYSTERESIS_PARTS: u64 = 4;
@@ -79,7 +79,7 @@ pub enum Measure {
     Bytes,
 }
 
-/// Of which kinds.
+/// Which kinds an allowance is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowanceScope {
     Only(GroupResource),
@@ -130,7 +130,7 @@ pub(crate) struct MeteredChange {
     pub(crate) namespace: String,
     pub(crate) event: ChangeKind,
     pub(crate) bytes: u64,
-    /// Of the value that it replaces.
+    /// Bytes of the value that it replaces.
     pub(crate) previous: u64,
 }
 
@@ -192,7 +192,7 @@ impl Meter {
         Self { revision, kinds: BTreeMap::new() }
     }
 
-    /// Up to which revision it counts.
+    /// The revision up to which the meter counts.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
@@ -322,7 +322,7 @@ pub(crate) fn exceeded(
     allowances.iter().filter_map(by).collect()
 }
 
-/// On which terms a change is made.
+/// The terms of a change.
 #[derive(Clone, Debug)]
 pub struct CommitTerms {
     /// Whether it may use what is kept for a full disk.

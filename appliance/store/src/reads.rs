@@ -17,7 +17,7 @@ pub(crate) enum Reads {
     Memory(Arc<OpenMemoryStore>),
 }
 
-/// A way to read while somebody else keeps the store open.
+/// A way to read while another owner keeps the store open.
 #[derive(Clone, Debug)]
 pub(crate) enum WeakReads {
     Sqlite(mpsc::WeakSender<ReadJob>),

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Written at once.
+/// Bytes that are written at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The file, and how long it is.

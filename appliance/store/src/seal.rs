@@ -112,7 +112,7 @@ impl SealingKeys {
         self.keys.write().unwrap_or_else(PoisonError::into_inner).truncate(1);
     }
 
-    /// Of all keys, the one that seals first.
+    /// The ids of all keys, beginning with the one that seals.
     pub fn ids(&self) -> Vec<KeyId> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).iter().map(|(id, _)| *id).collect()
     }

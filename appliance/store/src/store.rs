@@ -53,13 +53,13 @@ impl Store {
         Self::open_with(path, Durability::PowerCut)
     }
 
-    /// The same with another durability; see there who may want that.
+    /// Opens a store with another durability; see there for its uses.
     pub fn open_with(path: &Path, durability: Durability) -> Result<Self, StoreOpenError> {
         Self::open_sealed(path, durability, None)
     }
 
-    /// The same with values of chosen kinds sealed on disk. What is written from now on is; what is there in the
-    /// clear, or by an older key of the keyring, stays as it is until [`Store::reseal`].
+    /// Opens a store that seals values of chosen kinds on disk. What is written from now on is sealed; what is there in
+    /// the clear, or by an older key of the keyring, stays as it is until [`Store::reseal`].
     pub fn open_sealed(
         path: &Path,
         durability: Durability,
@@ -68,7 +68,7 @@ impl Store {
         Self::open_in(path, durability, keyring, None)
     }
 
-    /// The same in a folder whose room is kept for what matters.
+    /// Opens a store in a folder whose room is kept for what matters.
     pub fn open_in(
         path: &Path,
         durability: Durability,
@@ -165,8 +165,7 @@ impl Store {
         Ok(page)
     }
 
-    /// The same for who does not need to know how many there are: `remaining` is 1 where there are
-    /// more. Counting takes longer than reading a page.
+    /// Reads a page without a count: `remaining` is 1 where there are more. Counting takes longer than reading a page.
     ///
     /// A page with a damaged object is an error that names it, for it would seem to be absent.
     pub async fn page(&self, range: ListRange<'_>, limit: usize) -> Result<ListPage, StoreReadError> {
@@ -174,7 +173,7 @@ impl Store {
         if damaged.is_empty() { Ok(page) } else { Err(StoreReadError::Damaged(damaged)) }
     }
 
-    /// The same for who knows what to do about a damaged object.
+    /// Reads a page with its damaged objects, for callers that can handle them.
     pub async fn page_with_damaged(&self, range: ListRange<'_>, limit: usize) -> Result<PageRead, StoreReadError> {
         self.reads()?.page(range, limit.clamp(1, PAGE_OBJECTS_MAX)).await
     }
@@ -234,7 +233,7 @@ impl Store {
         self.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, guards).await
     }
 
-    /// The same on other terms.
+    /// Commits a change on other terms.
     pub async fn commit_on(
         &self,
         terms: CommitTerms,
@@ -300,9 +299,9 @@ impl Store {
         self.compact_part(None, through).await
     }
 
-    /// The same for one kind alone, whose history is then shorter than that of the others. It goes up to
-    /// the last change of the kind that is not after `through`, which it returns: who asks for what comes
-    /// after that change misses nothing.
+    /// Forgets history of one kind alone, which is then shorter than that of the others. It goes up to the last change
+    /// of the kind that is not after `through`, which it returns: a reader who asks for what comes after that change
+    /// misses nothing.
     pub async fn compact_kind(&self, kind: &GroupResource, through: Revision) -> Result<Revision, CommitError> {
         self.compact_part(Some(kind), through).await
     }
@@ -365,7 +364,7 @@ impl Store {
         command(sqlite, |answer| StoreWriterCommand::Probe { answer }).await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// What can be stored now; `None` for a store whose room nobody looks after.
+    /// What can be stored now; `None` for a store without a [`StoreRoom`].
     pub fn storage(&self) -> Option<StorageStatus> {
         match &self.inner.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.room.as_deref().map(StoreRoom::standing),

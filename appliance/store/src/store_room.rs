@@ -24,12 +24,12 @@ use crate::reserve::ReserveFile;
 
 /// The reserve on a disk that is not small: some thousand small changes, or a deletion of the largest object.
 const RESERVE_BYTES: u64 = 8 << 20;
-/// Of a small disk, one part in so many.
+/// The share of a small disk: one part in so many.
 const RESERVE_SHARE: u64 = 6;
 /// What ordinary changes leave free beside it.
 const KEPT_BYTES: u64 = 4 << 20;
 const KEPT_SHARE: u64 = 12;
-/// The part of the reserve that a start alone may use: the files beside both databases are made anew then.
+/// The part of the reserve that a start alone may use: it makes the files beside both databases again.
 const START_BYTES: u64 = 512 << 10;
 /// What is set aside at once: no writer waits for more of it to be on the disk.
 const REFILL_BYTES: u64 = 1 << 20;
@@ -63,7 +63,7 @@ pub type LookAtDisk = Box<dyn Fn() -> io::Result<DiskBytes> + Send + Sync>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageStatus {
     pub reserve_bytes: u64,
-    /// The same when it is whole.
+    /// Bytes of the reserve when it is whole.
     pub reserve_bytes_full: u64,
     /// Why ordinary changes are refused.
     pub refused: Option<String>,
@@ -103,7 +103,7 @@ impl DiskLimit {
 /// What a batch of ordinary changes may still use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChangeBudget {
-    /// `None`: whatever it needs.
+    /// Bytes that ordinary changes may still use; `None` for no limit.
     left: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ pub struct StoreRoom {
     limit: DiskLimit,
     reserve: Mutex<ReserveFile>,
     owed: AtomicU64,
-    /// By database, why the last change that matters was not stored.
+    /// Why the last change that matters was not stored, by database.
     failed: Mutex<BTreeMap<&'static str, String>>,
 }
 
@@ -191,7 +191,7 @@ impl StoreRoom {
         self.reserve().shrink(bytes.max(PIECE_BYTES), self.limit.floor())
     }
 
-    /// The same for what a start needs, to the last byte.
+    /// Releases what a start needs, to the last byte.
     pub fn release_for_start(&self) -> bool {
         self.reserve().shrink(PIECE_BYTES, 0)
     }
@@ -242,8 +242,8 @@ impl StoreRoom {
         (self.look)().map_or(true, |disk| disk.total == 0 || disk.free >= bytes)
     }
 
-    /// Gives as much of the reserve back as the disk lacks of so many bytes; false where that is more than there is, and
-    /// nothing is given then. For what gives back more than it takes.
+    /// Gives as much of the reserve back as the disk lacks of so many bytes; false where that is more than there is,
+    /// and nothing is given then. For what gives back more than it takes.
     pub(crate) fn let_grow(&self, bytes: u64) -> bool {
         let Some(disk) = (self.look)().ok().filter(|disk| disk.total > 0) else { return true };
         if disk.free >= bytes {

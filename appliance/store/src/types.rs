@@ -155,7 +155,7 @@ pub struct ListRange<'a> {
     pub kind: &'a GroupResource,
     /// Where; everywhere if none is named.
     pub namespace: Option<&'a str>,
-    /// As of which revision; as of now if none is named.
+    /// The revision to read at; the newest if it is none.
     pub at: Option<Revision>,
     /// What comes after this place; all from the first one on if none is named.
     pub after: Option<&'a Position>,
@@ -171,7 +171,7 @@ impl<'a> ListRange<'a> {
 /// A part of a list, all of it as of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPage {
-    /// In the order of namespace, then name.
+    /// The objects in the order of namespace, then name.
     pub items: Vec<StoredObject>,
     /// The revision at which the list was read.
     pub revision: Revision,

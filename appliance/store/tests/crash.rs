@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// Writes for ever from several tasks; prints each acknowledged change.
+/// Writes forever from several tasks; prints each acknowledged change.
 #[test]
 fn child_writes_until_it_is_killed() {
     let Ok(path) = std::env::var(CHILD_STORE) else { return };
@@ -143,7 +143,7 @@ fn what_was_acknowledged_survives_a_kill() {
     }
 }
 
-/// Reads everything back; tells the newest revision.
+/// Reads everything back; returns the newest revision.
 async fn check(path: &Path, acknowledged: &BTreeMap<u64, Change>, seed: u64) -> u64 {
     let store = Store::open(path).unwrap();
     let current = store.current();

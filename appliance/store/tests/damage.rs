@@ -314,7 +314,7 @@ fn what_is_no_database_is_not_opened_and_left_as_it_is() {
     assert_eq!(fs::read(&path).unwrap(), "x".repeat(8192).as_bytes());
 }
 
-/// The pass finds what nobody reads.
+/// The pass finds damage in what is never read.
 #[test]
 fn the_pass_over_all_changes_counts_what_is_damaged() {
     let written = Written::new();

@@ -138,7 +138,7 @@ fn a_value_in_anothers_place_names_its_object_and_opens_nothing() {
     let words =
         "the stored value of secrets/default/a (revision 2) is damaged: its bytes are not those that were written";
     assert_eq!(error.to_string(), words);
-    // It can be replaced, and nobody else is kept from writing.
+    // It can be replaced, and other writers are not kept from writing.
     block_on(async {
         let replaced = Op::Update { key: key("a"), expected: Revision(2), value: value("c") };
         store.commit(replaced, vec![]).await.unwrap();

@@ -2,41 +2,38 @@
 //! [`firesteel_plan::policy`].
 //!
 //! An image is named by the place that its stream gives it and by the digest of what is fetched from there. The store
-//! knows what it fetched by that digest, so that nothing is fetched again for a host. By the same digest a host's image is
-//! known as one of a stream that says in which form its images are handed their configuration.
+//! knows what it fetched by that digest, so that nothing is fetched again for a host. By the same digest a host's image
+//! is known as one of a stream that says in which form its images are handed their configuration.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::{collections::BTreeMap, time::Duration};
 
 use firesteel_facts::Architecture;
 use firesteel_kube::{Core, ObjectChange, Objects, Status};
 use firesteel_plan::policy::{Catalogue, CatalogueImage, FormerImage};
-use firesteel_resources::{
-    BootImageStream, Image,
-    boot_image_stream::{ArtifactState, ArtifactStatus, DeclaredForm, StreamRelease},
-    host_group::ImageReference,
+use firesteel_resources::boot_image_stream::{ArtifactStatus, DeclaredForm, StreamRelease};
+use firesteel_resources::{BootImageStream, Image, host_group::ImageReference};
+use firesteel_runtime::{
+    ControllerError, ImageIndex, IndexVersion, Pending, Runtime, follow, lock, opaque_debug, timeout,
 };
-use firesteel_runtime::{ControllerError, ImageIndex, IndexVersion, Pending, Runtime, timeout};
 use tokio::sync::{SetOnce, watch};
+
+use crate::releases;
 
 /// Parts of artifacts that are images by themselves; the others are only of use together.
 const WHOLE: [&str; 2] = ["disk", "iso"];
 const DISK: &str = "disk";
-/// Of a disk whose artifact does not say.
+/// The sector size of a disk whose artifact does not say one.
 const SECTOR_BYTES: u32 = 512;
 
-/// So long a step waits for the streams after a start.
+/// The longest wait of a step for the streams after a start.
 const START_MAX: Duration = Duration::from_secs(5);
 
 /// What is known of the streams. Clones share it.
 #[derive(Clone)]
-pub struct StreamIndex(Arc<Inner>);
+pub struct StreamIndex(Arc<StreamIndexParts>);
 
-struct Inner {
+struct StreamIndexParts {
     runtime: Arc<dyn Runtime>,
     boot_streams: Objects<BootImageStream>,
     table: Table,
@@ -45,11 +42,7 @@ struct Inner {
     version: watch::Sender<IndexVersion>,
 }
 
-impl fmt::Debug for StreamIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamIndex").field("table", &self.0.table).finish_non_exhaustive()
-    }
-}
+opaque_debug!(StreamIndex);
 
 /// The streams by their names.
 #[derive(Debug, Default)]
@@ -60,7 +53,7 @@ struct Table(Mutex<BTreeMap<String, StreamImages>>);
 struct StreamImages {
     /// The newest release first.
     entries: Vec<CatalogueImage>,
-    /// As its spec says; mostly empty.
+    /// The form of hand-over that its spec says; mostly empty.
     hand_off: String,
 }
 
@@ -74,7 +67,7 @@ struct StreamChange {
 
 impl Table {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, StreamImages>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// All images of all streams, of each the newest release first.
@@ -92,7 +85,8 @@ impl Table {
         say.map(|(stream, one)| DeclaredForm { stream: stream.clone(), word: one.hand_off.clone() }).collect()
     }
 
-    /// `former`: images that sets name, or had, which may not be in any stream any more.
+    /// Returns the images with their streams. `former`: images that sets name, or had, which may be in no stream any
+    /// more.
     fn catalogue(&self, former: Vec<FormerImage>) -> Catalogue {
         let entries = self.entries();
         let is_gone = |image: &ImageReference| {
@@ -119,7 +113,7 @@ impl StreamIndex {
     /// # Errors
     /// When the registry lacks the kind of streams.
     pub fn new(core: &Core, runtime: Arc<dyn Runtime>) -> Result<Self, Status> {
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(StreamIndexParts {
             runtime,
             boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
             table: Table::default(),
@@ -133,30 +127,29 @@ impl StreamIndex {
     /// # Errors
     /// What failed.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        let mut changes = self.0.boot_streams.subscribe().await?;
-        loop {
-            let news = match changes.next().await? {
+        let take = |change: ObjectChange<BootImageStream>| {
+            let StreamChange { of_images, of_forms } = match change {
                 ObjectChange::Applied(stream) => {
                     self.0.table.update_stream(&stream.metadata.name, Some(known_of(&stream)))
                 }
                 ObjectChange::Deleted(stream) => self.0.table.update_stream(&stream.metadata.name, None),
                 ObjectChange::Synced => {
-                    // Told again by a watch that began anew.
+                    // A watch that began again says so again.
                     let _known_before = self.0.read.set(());
                     StreamChange { of_images: true, of_forms: false }
                 }
                 ObjectChange::Undecodable { name, error } => {
-                    tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
-                    StreamChange { of_images: false, of_forms: false }
+                    return tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
                 }
             };
-            if news.of_images || news.of_forms {
+            if of_images || of_forms {
                 self.0.version.send_modify(|version| {
-                    version.images += u64::from(news.of_images);
-                    version.forms += u64::from(news.of_forms);
+                    version.images += u64::from(of_images);
+                    version.forms += u64::from(of_forms);
                 });
             }
-        }
+        };
+        follow(&self.0.boot_streams, take).await
     }
 }
 
@@ -202,10 +195,7 @@ fn entries_of(stream: &BootImageStream) -> Vec<CatalogueImage> {
 }
 
 fn entry(stream: &str, release: &StreamRelease, artifact: &ArtifactStatus) -> Option<CatalogueImage> {
-    let is_verified = match artifact.state {
-        ArtifactState::Verified => true,
-        ArtifactState::Wanted | ArtifactState::Fetching | ArtifactState::Failed => false,
-    };
+    let is_verified = releases::is_verified(artifact);
     let sector_bytes = match artifact.sector_bytes {
         0 if artifact.part == DISK => SECTOR_BYTES,
         bytes => bytes,

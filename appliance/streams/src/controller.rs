@@ -1,31 +1,24 @@
 //! Follows the objects, and runs one [`Follower`] for each stream.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_facts::{Architecture, Sha256};
-use firesteel_kube::{Core, ObjectChange, ObjectName, Objects, RecordedEvent, Recorder, Status};
-use firesteel_resources::{BootImageStream, Secret};
-use firesteel_runtime::{ControllerError, Ending, Runtime};
+use firesteel_kube::{Core, ObjectChange, ObjectName, Objects, Status};
+use firesteel_resources::{BootImageStream, ObjectMeta, Secret};
+use firesteel_runtime::{ControllerError, Ending, Events, Runtime, follow, follow_objects, lock, opaque_debug, sleep};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
-use tokio::sync::{Notify, SetOnce, mpsc};
+use tokio::sync::{Notify, SetOnce};
 
 use crate::{depot::Depot, follower::Follower, references};
 
-/// Who says so in events.
-const COMPONENT: &str = "firesteel";
-/// Between two looks at what the store holds against its quota.
+/// The time between two looks at what the store holds against its quota.
 const ROOM_EVERY: Duration = Duration::from_secs(600);
 
-/// Called with the raw digests of images that are gone from the store.
+/// Is called with the raw digests of images that are gone from the store.
 pub type Forget = Box<dyn Fn(&[Sha256]) + Send + Sync>;
 
 /// What the process gives.
@@ -41,11 +34,7 @@ pub struct StreamControllerConfig {
     pub forget: Forget,
 }
 
-impl fmt::Debug for StreamControllerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamControllerConfig").field("quota_bytes", &self.quota_bytes).finish_non_exhaustive()
-    }
-}
+opaque_debug!(StreamControllerConfig);
 
 /// What follows all streams. Clones are cheap.
 #[derive(Clone, Debug)]
@@ -70,12 +59,8 @@ pub(crate) struct StreamControllerParts {
     pub(crate) fleet_read: SetOnce<()>,
     /// One at a time makes room.
     pub(crate) room: tokio::sync::Mutex<()>,
-    pub(crate) events: mpsc::Sender<RecordedEvent>,
-    events_end: Mutex<Option<mpsc::Receiver<RecordedEvent>>>,
+    pub(crate) events: Events,
 }
-
-/// Events waiting for the database.
-const EVENTS_MAX: usize = 256;
 
 /// A stream that is followed.
 #[derive(Debug)]
@@ -87,7 +72,7 @@ struct FollowedStream {
     reads: Vec<(&'static str, ObjectName)>,
 }
 
-/// How a follower is told of something.
+/// Tells a follower that something changed, or that its stream is gone.
 #[derive(Debug, Default)]
 pub(crate) struct FollowerSignal {
     pub(crate) changed: Notify,
@@ -121,24 +106,19 @@ impl StreamController {
     /// When the registry lacks a kind that is needed.
     pub fn new(config: StreamControllerConfig) -> Result<Self, Status> {
         let core = &config.core;
-        let mut namers = Vec::new();
-        for (group, kind) in references::KINDS {
-            namers.push(Objects::new(core, group, kind)?);
-        }
-        let (events, events_end) = mpsc::channel(EVENTS_MAX);
+        let namers = references::KINDS.into_iter().map(|(group, kind)| Objects::new(core, group, kind));
         let inner = StreamControllerParts {
             streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
             config_maps: Objects::new(core, "", CONFIG_MAP)?,
             secrets: Objects::new(core, "", SECRET)?,
             hardware: Objects::new(core, "metal3.io", "HardwareData")?,
             groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
-            namers,
+            namers: namers.collect::<Result<_, _>>()?,
             followed: Mutex::default(),
             fleet: Mutex::default(),
             fleet_read: SetOnce::new(),
             room: tokio::sync::Mutex::new(()),
-            events,
-            events_end: Mutex::new(Some(events_end)),
+            events: Events::new(core, Arc::clone(&config.runtime), config.tells_events),
             config,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -149,15 +129,13 @@ impl StreamController {
     /// # Errors
     /// What failed.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        let events =
-            lock(&self.inner.events_end).take().ok_or(ControllerError::Running("streams are followed already"))?;
         tokio::select! {
             ended = self.follow_streams() => ended,
             ended = self.follow_config_maps() => ended,
             ended = self.follow_secrets() => ended,
             ended = self.follow_hardware() => ended,
             ended = self.keep_to_quota() => ended,
-            ended = self.write_events(events) => ended,
+            ended = self.inner.events.run() => ended,
         }
     }
 
@@ -218,42 +196,28 @@ impl StreamController {
         followed.values().filter(|one| is_concerned(one)).for_each(|one| one.wake.changed.notify_one());
     }
 
-    fn changed(&self, kind: &'static str, namespace: &str, name: &str) {
-        let object = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
-        self.wake(|followed| followed.reads.contains(&(kind, object.clone())));
+    fn changed(&self, kind: &'static str, object: ObjectName) {
+        let object = (kind, object);
+        self.wake(|followed| followed.reads.contains(&object));
     }
 
     async fn follow_config_maps(&self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.config_maps.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(map) | ObjectChange::Deleted(map) => {
-                    let text = |name: &str| map["metadata"][name].as_str().unwrap_or_default();
-                    self.changed(CONFIG_MAP, text("namespace"), text("name"));
-                }
-                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
-            }
-        }
+        follow_objects(&self.inner.config_maps, |map| self.changed(CONFIG_MAP, name_of(&map))).await
     }
 
     async fn follow_secrets(&self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.secrets.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(secret) | ObjectChange::Deleted(secret) => {
-                    self.changed(SECRET, &secret.metadata.namespace, &secret.metadata.name);
-                }
-                ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
-            }
-        }
+        let changed = |secret: Secret| {
+            let ObjectMeta { namespace, name, .. } = secret.metadata;
+            self.changed(SECRET, ObjectName { namespace, name });
+        };
+        follow_objects(&self.inner.secrets, changed).await
     }
 
     /// Streams that name no architectures follow those of the hosts.
     async fn follow_hardware(&self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.hardware.subscribe().await?;
-        loop {
+        let take = |change: ObjectChange<Value>| {
             let before = self.fleet();
-            match changes.next().await? {
+            match change {
                 ObjectChange::Applied(hardware) => {
                     let mut fleet = lock(&self.inner.fleet);
                     match references::architecture_of(&hardware) {
@@ -265,7 +229,7 @@ impl StreamController {
                     lock(&self.inner.fleet).remove(&name_of(&hardware));
                 }
                 ObjectChange::Synced => {
-                    // Told again by a watch that began anew.
+                    // A watch that began again says so again.
                     let _known_before = self.inner.fleet_read.set(());
                 }
                 ObjectChange::Undecodable { .. } => {}
@@ -273,7 +237,8 @@ impl StreamController {
             if self.fleet() != before {
                 self.wake(|_| true);
             }
-        }
+        };
+        follow(&self.inner.hardware, take).await
     }
 
     /// The architectures that hosts have.
@@ -283,30 +248,17 @@ impl StreamController {
 
     async fn keep_to_quota(&self) -> Result<(), ControllerError> {
         loop {
-            self.sleep(ROOM_EVERY).await;
+            sleep(&*self.inner.config.runtime, ROOM_EVERY).await;
             if self.inner.config.quota_bytes.is_some() {
                 match self.make_room(0).await {
                     Ok(None) => {}
                     Ok(Some(shortfall)) => tracing::warn!(%shortfall, "the image store is over its quota"),
-                    Err(error) => tracing::warn!(%error, "looking at the room of the image store"),
+                    Err(error) => {
+                        tracing::warn!(%error, "could not look at the room of the image store; it is tried again in ten minutes")
+                    }
                 }
             }
         }
-    }
-
-    async fn write_events(&self, mut events: mpsc::Receiver<RecordedEvent>) -> Result<(), ControllerError> {
-        let mut recorder = Recorder::new(&self.inner.config.core, COMPONENT);
-        while let Some(happened) = events.recv().await {
-            if let Err(status) = recorder.record(&happened).await {
-                tracing::debug!(stream = %happened.regarding.name, error = %status.message, "writing an event");
-            }
-        }
-        Ok(())
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        let runtime = &self.inner.config.runtime;
-        runtime.sleep_until(runtime.uptime() + duration).await;
     }
 }
 
@@ -325,8 +277,4 @@ fn reads(stream: &BootImageStream) -> Vec<(&'static str, ObjectName)> {
         reads.push((kind, ObjectName { namespace: keyring.namespace.clone(), name: keyring.name.clone() }));
     }
     reads
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

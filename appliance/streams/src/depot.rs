@@ -1,12 +1,8 @@
 //! What streams need of network and disk: documents, artifacts, room. The process brings it ([`Depot`]), and so does a
 //! test.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-};
+use std::collections::{BTreeSet, HashSet};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use firesteel_facts::Sha256;
 use firesteel_images::import::{AcquisitionStage, ArtifactRequest, SignatureState};
@@ -27,23 +23,24 @@ pub enum MetadataSource {
 /// An artifact that is in the store, verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DepotArtifact {
-    /// Of a disk: the digest of what is written to it.
+    /// The digest of what is written to a disk, where it is one.
     pub raw_sha256: Option<Sha256>,
-    /// Of what was downloaded.
+    /// The length of what was downloaded.
     pub bytes: u64,
     /// The path at which hosts get it.
     pub served: String,
     pub signature: SignatureState,
-    /// `false`: that this image is the artifact is a bundle's word.
+    /// This appliance saw that the image is the artifact; otherwise a bundle says so.
     pub is_seen_here: bool,
-    /// The image has the digest that the stream gives for the expanded bytes, whoever brought it.
+    /// The image has the digest that the stream gives for the expanded bytes, whether it was fetched or came by a
+    /// bundle.
     pub is_proven: bool,
 }
 
 /// Why something is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepotFailure {
-    /// For people, with all causes, and what to do.
+    /// The text for people, with all causes, and what to do.
     pub message: String,
     /// It will fail again until something is changed.
     pub is_permanent: bool,
@@ -51,7 +48,7 @@ pub struct DepotFailure {
     pub is_full: bool,
     /// The signature is not that of the key.
     pub is_signature: bool,
-    /// Somebody else is downloading it: nothing is wrong.
+    /// Another task is downloading it: nothing is wrong.
     pub is_busy: bool,
 }
 
@@ -93,9 +90,9 @@ impl InUse {
     }
 }
 
-/// Who knows what objects refer to.
+/// Knows what objects refer to.
 pub trait Referrers: Send + Sync {
-    /// As it is now.
+    /// Reads what is in use now.
     fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>>;
 }
 
@@ -127,8 +124,8 @@ pub trait Depot: Send + Sync {
     /// with.
     fn fetch<'a>(&'a self, wanted: &'a ArtifactRequest, tell: Tell) -> Doing<'a, Result<DepotArtifact, DepotFailure>>;
 
-    /// Removes what nobody uses, as far as room is short for so many bytes more. What is in use is asked for again once
-    /// it is chosen what goes and nobody gets that any more: an object may have come to name it meanwhile.
+    /// Removes what is unused, as far as room is short for so many bytes more. What is in use is asked for again once
+    /// it is chosen what goes and no request gets that any more: an object may have come to name it meanwhile.
     fn make_room<'a>(
         &'a self,
         referrers: &'a dyn Referrers,

@@ -4,14 +4,14 @@ use std::{collections::VecDeque, time::Duration};
 
 /// What was longer ago does not count.
 const WINDOW: Duration = Duration::from_secs(20);
-/// Before so long nothing is said: the first bytes go into caches.
+/// Nothing is said before so long: the first bytes go into caches.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Samples that come closer together are one.
 const SAMPLE: Duration = Duration::from_millis(500);
 /// What would take longer is not known to end.
 const LEFT_SECONDS_MAX: u64 = 14 * 86_400;
 
-/// What is told.
+/// What a status says of a download.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DownloadSpeed {
     pub(crate) bytes_per_second: Option<u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Rate {
 
 impl Rate {
     pub(crate) fn observe(&mut self, now: Duration, done_bytes: u64) {
-        // What goes back was begun anew.
+        // A download that goes back has begun again.
         if self.samples.back().is_some_and(|(_, before)| done_bytes < *before) {
             self.samples.clear();
         }

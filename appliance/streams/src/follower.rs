@@ -1,45 +1,39 @@
-//! Follows one stream: asks its source, and fetches what is wanted, both at the same time. What is decided is
-//! [`memory`](crate::stream_record)'s; the status is written by one at a time, and only when it changed.
+//! Follows one stream: asks its source, and fetches what is wanted, both at the same time. The [`StreamRecord`]
+//! decides; the status is written by one at a time, and only when it changed.
 
 mod fetch;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use firesteel_facts::{Architecture, Sha256};
 use firesteel_images::openpgp::Keyring;
-use firesteel_kube::{EventSubject, ObjectPart, RecordedEvent, Status};
-use firesteel_resources::{
-    boot_image_stream::{BootImageStreamStatus, DEGRADED, STAMPED, STORED},
-    condition::CONDITIONS_MAX,
-};
-use firesteel_runtime::Runtime;
+use firesteel_kube::{EventSubject, ObjectPart, Status};
+use firesteel_resources::boot_image_stream::{BootImageStreamStatus, DEGRADED, STAMPED, STORED};
+use firesteel_resources::condition::{CONDITIONS_MAX, Condition};
+use firesteel_runtime::{Runtime, lock};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::{
-    StreamController,
-    controller::{FollowerSignal, SECRET, lock},
-    depot::{DepotError, MetadataSource},
-    offer::{self, OfferError},
-    stream_record::{KeyringError, StreamRecord},
-};
+use crate::StreamController;
+use crate::controller::{FollowerSignal, SECRET};
+use crate::depot::{DepotError, MetadataSource};
+use crate::offer::{self, OfferError};
+use crate::stream_record::{ReadingTime, StreamKeysError, StreamRecord};
 
-/// Files are read this often: nobody tells when one is replaced.
+/// Files are read this often: no event comes when one is replaced.
 const FILE_EVERY: Duration = Duration::from_secs(10);
 /// What the store holds is seen this often; what is not there any more is fetched again.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
-/// After an error of the resource store.
+/// The pause after an error of the resource store.
 const STORE_RETRY: Duration = Duration::from_secs(30);
 /// Nothing is waited for longer, whatever the clock says.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Why a stream's metadata cannot be had or understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum SourceError {
+enum StreamSourceError {
     #[error(transparent)]
     Depot(DepotError),
     #[error("there is no ConfigMap {namespace}/{name}: make it, or correct spec.source")]
@@ -52,9 +46,9 @@ enum SourceError {
 
 /// The keys that a spec names, as they are now.
 struct FoundKeys {
-    /// Of their bytes.
+    /// The digest of their bytes.
     sha256: Option<Sha256>,
-    keyring: Result<Option<Arc<Keyring>>, KeyringError>,
+    keyring: Result<Option<Arc<Keyring>>, StreamKeysError>,
 }
 
 pub(crate) struct Follower {
@@ -82,7 +76,7 @@ impl Follower {
         }
     }
 
-    /// Until the stream is gone.
+    /// Runs until the stream is gone.
     pub(crate) async fn run(self) {
         tokio::select! {
             biased;
@@ -124,7 +118,7 @@ impl Follower {
             let next = match self.ask().await {
                 Ok(next) => next,
                 Err(status) => {
-                    tracing::warn!(stream = self.name, error = %status.message, "following a stream");
+                    tracing::warn!(stream = self.name, error = %status.message, "could not follow a stream; it is tried again in half a minute");
                     self.uptime() + STORE_RETRY
                 }
             };
@@ -165,17 +159,17 @@ impl Follower {
         Ok(asks_at.min(reads_at).min(self.uptime() + LOOK_EVERY))
     }
 
-    async fn document(&self) -> Result<Result<Vec<u8>, SourceError>, Status> {
+    async fn document(&self) -> Result<Result<Vec<u8>, StreamSourceError>, Status> {
         let source = self.memory().spec.source.clone();
         let depot = &self.streams.inner.config.depot;
         let Some(map) = source.config_map else {
             let place =
                 if source.url.is_empty() { MetadataSource::File(source.file) } else { MetadataSource::Url(source.url) };
-            return Ok(depot.document(&place).await.map_err(SourceError::Depot));
+            return Ok(depot.document(&place).await.map_err(StreamSourceError::Depot));
         };
         let found = self.streams.inner.config_maps.get(&map.namespace, &map.name).await?;
         let Some(found) = found else {
-            return Ok(Err(SourceError::NoConfigMap { namespace: map.namespace, name: map.name }));
+            return Ok(Err(StreamSourceError::NoConfigMap { namespace: map.namespace, name: map.name }));
         };
         // Upstream's list is read whole, with its stamp; any other ConfigMap by the key that is named.
         let data = &found["data"];
@@ -186,13 +180,13 @@ impl Follower {
         }
         Ok(match data[&map.key].as_str() {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => Err(SourceError::NoKey { namespace: map.namespace, name: map.name, key: map.key }),
+            None => Err(StreamSourceError::NoKey { namespace: map.namespace, name: map.name, key: map.key }),
         })
     }
 
     /// Takes in what the source gave.
-    async fn take(&self, document: Result<Vec<u8>, SourceError>, is_due: bool) {
-        let times = (self.uptime(), self.now());
+    async fn take(&self, document: Result<Vec<u8>, StreamSourceError>, is_due: bool) {
+        let at = ReadingTime { uptime: self.uptime(), time: self.now() };
         let read = document.and_then(|bytes| {
             let fleet = self.wanted_architectures();
             let spec = self.memory().spec.clone();
@@ -200,43 +194,40 @@ impl Follower {
             if self.memory().is_known(sha256, &fleet) {
                 return Ok(None);
             }
-            let offer = offer::read(&bytes, &spec, &fleet).map_err(SourceError::Offer)?;
+            let offer = offer::read(&bytes, &spec, &fleet).map_err(StreamSourceError::Offer)?;
             Ok(Some((bytes, sha256, offer, fleet)))
         });
         let (bytes, news) = match read {
             Ok(None) => {
                 let mut memory = self.memory();
                 if is_due || memory.troubles.source.is_some() {
-                    memory.checked(times);
+                    memory.checked(at);
                 }
                 return;
             }
-            Ok(Some((bytes, sha256, offer, fleet))) => (bytes, self.memory().take(offer, sha256, &fleet, times)),
+            Ok(Some((bytes, sha256, offer, fleet))) => (bytes, self.memory().take(offer, sha256, &fleet, at)),
             Err(error) => {
                 let error = error.to_string();
                 let mut memory = self.memory();
                 // A file is read every few seconds: the same is said once.
                 if memory.troubles.source.as_ref() != Some(&error) {
-                    tracing::warn!(stream = self.name, %error, "reading a stream's metadata");
+                    tracing::warn!(stream = self.name, %error, "could not read a stream's metadata; it is tried again");
                 }
-                memory.source_failed(error, times.0);
+                memory.source_failed(error, at.uptime);
                 return;
             }
         };
         for release in &news.withdrawn {
             tracing::warn!(stream = self.name, release, "the stream took a release back");
-            self.record_stream_event(
-                true,
-                "ReleaseWithdrawn",
-                format!("{release} was taken back: it is given to no host any more"),
-            );
+            let text = format!("{release} was taken back: it is given to no host any more");
+            self.record_stream_event(true, "ReleaseWithdrawn", text);
         }
         if let Err(error) = self.streams.inner.config.depot.keep(&self.name, bytes).await {
-            tracing::warn!(stream = self.name, %error, "keeping a stream's metadata for bundles");
+            tracing::warn!(stream = self.name, %error, "could not keep a stream's metadata; bundles lack it until its next change");
         }
     }
 
-    /// Those of the hosts, and those that are here; the spec has its own.
+    /// Lists the architectures of the hosts, and those that are here; the spec has its own.
     fn wanted_architectures(&self) -> Vec<Architecture> {
         let mut wanted = self.streams.fleet();
         let known = self.memory().artifacts();
@@ -266,12 +257,12 @@ impl Follower {
         };
         let at = format!("the {} {namespace}/{name}", keyring.kind);
         let Some(values) = values else {
-            return Ok(FoundKeys { sha256: None, keyring: Err(KeyringError::Missing { at }) });
+            return Ok(FoundKeys { sha256: None, keyring: Err(StreamKeysError::Missing { at }) });
         };
         // Armored keys may stand one after the other.
         let bytes = values.join(&b'\n');
         let parsed = Keyring::parse(&bytes).map(|keyring| Some(Arc::new(keyring)));
-        let keyring = parsed.map_err(|error| KeyringError::Unusable { at, error: error.to_string() });
+        let keyring = parsed.map_err(|error| StreamKeysError::Unusable { at, error: error.to_string() });
         Ok(FoundKeys { sha256: Some(Sha256::of(&bytes)), keyring })
     }
 
@@ -281,7 +272,7 @@ impl Follower {
         for (release, artifact) in artifacts {
             let wanted = {
                 let memory = self.memory();
-                // Without the keys nobody can say whether what is there would be good.
+                // Without the keys it is unknown whether what is there would be good.
                 let is_unknown = memory.troubles.keyring.is_some() && !artifact.signature_location.is_empty();
                 memory.wanted(&release, &artifact).filter(|_| !is_unknown)
             };
@@ -290,7 +281,7 @@ impl Follower {
                 Ok(Some(found)) => self.memory().found(&release, &artifact.sha256, &found),
                 Ok(None) => self.memory().missing(&release, &artifact.sha256),
                 Err(fault) => {
-                    tracing::warn!(stream = self.name, error = %fault.message, "looking into the image store");
+                    tracing::warn!(stream = self.name, error = %fault.message, "could not look into the image store; it is tried again in five minutes");
                 }
             }
         }
@@ -302,25 +293,21 @@ impl Follower {
     async fn write(&self) -> Result<(), Status> {
         let mut written = self.written.lock().await;
         let at = self.now();
-        let (status, stamped) = {
-            let mut memory = self.memory();
-            let stamped = memory.conclude(at);
-            (memory.status.clone(), stamped)
-        };
+        let stamped = self.memory().conclude(at);
+        let status = self.memory().status.clone();
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
-        // Who waits for this may be dropped, and then nobody knows what is stored.
+        // This future may be dropped while it waits, and then it is unknown what is stored.
         *written = None;
         let (uid, ours) = (&self.uid, &status);
         let done = self.streams.inner.streams.modify("", &self.name, ObjectPart::Status, |stream| {
             if stream.metadata.uid == *uid {
+                let is_ours = |one: &Condition| [STAMPED, DEGRADED, STORED].contains(&one.type_.as_str());
                 let foreign = std::mem::take(&mut stream.status.conditions);
                 stream.status = ours.clone();
-                let foreign =
-                    foreign.into_iter().filter(|one| ![STAMPED, DEGRADED, STORED].contains(&one.type_.as_str()));
-                stream.status.conditions.retain(|one| [STAMPED, DEGRADED, STORED].contains(&one.type_.as_str()));
-                stream.status.conditions.extend(foreign);
+                stream.status.conditions.retain(is_ours);
+                stream.status.conditions.extend(foreign.into_iter().filter(|one| !is_ours(one)));
                 stream.status.conditions.truncate(CONDITIONS_MAX);
             }
         });
@@ -334,9 +321,6 @@ impl Follower {
     }
 
     fn record_stream_event(&self, is_warning: bool, reason: &str, message: String) {
-        if !self.streams.inner.config.tells_events {
-            return;
-        }
         let regarding = EventSubject {
             api_version: "firesteel.dev/v1alpha1".to_owned(),
             kind: "BootImageStream".to_owned(),
@@ -344,9 +328,6 @@ impl Follower {
             name: self.name.clone(),
             uid: self.uid.clone(),
         };
-        let happened = RecordedEvent { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
-        if self.streams.inner.events.try_send(happened).is_err() {
-            tracing::debug!(stream = self.name, "too many events are waiting");
-        }
+        self.streams.inner.events.record_about(regarding, reason, is_warning, message);
     }
 }

@@ -4,17 +4,19 @@
 //! ```text
 //! URL, file, ConfigMap ──► offer ──► releases ──► status ──► wanted ──► Depot::fetch ──► verified ──► stamped
 //!      (Depot, core)      (what is   (new, super-   ▲                        │
-//!                          wanted)    seded, taken   └── tell (conditions, progress)
+//!                          wanted)    seded, taken   └── stream_status (conditions, progress)
 //!                                     back)                                  │
 //! hosts, groups, sets, streams ──► references ──► Depot::make_room ◄── length is known, or a quota
 //! ```
 //!
-//! `offer`, `releases`, `references`, `rate` and `tell` decide, and are pure. [`StreamController`] follows the objects
-//! and runs one `follower` for each stream, so that none holds up the others; a follower asks the source and fetches at
-//! the same time. Network and disk are the [`Depot`]'s, which the process brings. It works without a control loop: an
-//! appliance that serves its API alone keeps images, too, for bundles.
+//! `offer`, `releases`, `references`, `download_speed` and `stream_status` decide, and are pure. [`StreamController`]
+//! follows the objects and runs one `follower` for each stream, so that none holds up the others; a follower asks the
+//! source and fetches at the same time. Network and disk are the [`Depot`]'s, which the process brings. The appliance
+//! starts it, also without a control loop: an appliance that serves its API alone keeps images, too, for bundles. This
+//! crate knows no state of a host.
 //!
-//! [`StreamIndex`] is what other controllers see of all this: the images that streams have, as far as their status says.
+//! [`StreamIndex`] is what other controllers see of all this: the images that streams have, as far as their status
+//! says.
 
 mod catalogue;
 mod controller;

@@ -4,11 +4,8 @@ use firesteel_kube::{Objects, Status};
 use firesteel_resources::HostGroup;
 use serde_json::Value;
 
-use crate::{
-    StreamController,
-    depot::{DepotError, Doing, InUse, Referrers},
-    references,
-};
+use crate::depot::{DepotError, Doing, InUse, Referrers};
+use crate::{StreamController, references};
 
 impl StreamController {
     /// Makes room for so many bytes, and keeps to the quota. What comes back is why there is not enough.
@@ -20,11 +17,8 @@ impl StreamController {
         let config = &self.inner.config;
         let made = config.depot.make_room(self, config.quota_bytes, coming_bytes).await?;
         if made.bytes > 0 {
-            tracing::info!(
-                images = made.images.len(),
-                bytes = made.bytes,
-                "what nobody uses was removed from the image store"
-            );
+            let images = made.images.len();
+            tracing::info!(images, bytes = made.bytes, "unused images were removed from the image store");
         }
         // Who knows that they were there must look again.
         (config.forget)(&made.images);
@@ -61,9 +55,8 @@ impl StreamController {
 
 impl Referrers for StreamController {
     fn in_use(&self) -> Doing<'_, Result<InUse, DepotError>> {
-        Box::pin(
-            async move { StreamController::in_use(self).await.map_err(|status| DepotError::Objects(status.message)) },
-        )
+        let read = StreamController::in_use(self);
+        Box::pin(async move { read.await.map_err(|status| DepotError::Objects(status.message)) })
     }
 }
 

@@ -10,7 +10,7 @@ use firesteel_resources::boot_image_stream::BootImageStreamSpec;
 
 /// Sector sizes that images are made for, the usual one first.
 const SECTORS: [u32; 2] = [512, 4096];
-/// Faults that a person is told of; the others are counted.
+/// Faults that a status names; the others are counted.
 const FAULTS_TOLD: usize = 5;
 
 /// Why a document offers nothing.
@@ -32,9 +32,9 @@ pub(crate) struct SourceOffer {
     /// The stream's own name.
     pub(crate) stream: String,
     pub(crate) last_modified: String,
-    /// By release.
+    /// The artifacts by their release.
     pub(crate) releases: BTreeMap<String, Vec<Artifact>>,
-    /// Of which something that is wanted cannot be read: what was known of them stays.
+    /// Architectures of which something that is wanted cannot be read: what was known of them stays.
     pub(crate) unreadable: Vec<Architecture>,
     /// What is wrong with what is wanted, for people.
     pub(crate) faults: Vec<String>,
@@ -153,7 +153,7 @@ fn chosen<'a>(
                 let forms = SECTORS.map(|sectors| catalogue::disk_image(stream, architecture, sectors));
                 let is_any = forms.iter().any(Result::is_ok);
                 for (sectors, form) in SECTORS.into_iter().zip(&forms) {
-                    // A stream need not have both forms; one that has it wrong is told.
+                    // A stream need not have both forms; one that has it wrong shows as a fault.
                     if let Err(error) = form
                         && is_any
                         && stream.is_faulty(architecture, METAL, ArtifactKind::Metal, sectors)

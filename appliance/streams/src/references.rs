@@ -1,24 +1,20 @@
 //! Which images objects refer to: none of them is ever collected (S1-11). Pure.
 //!
-//! Whatever in the spec or the status of a host, a claim, a set of machines, a machine of Cluster API or a host's journal
-//! looks like the name of an image counts: too much of it costs room, too little an image in use. Templates that sets of
-//! Cluster API name are of no kind that is here: a template counts where it stands in the set itself. A group counts with
-//! what it gives, gave before, tries and may be restored to at once; its history is a record of the past. A stream counts
-//! with what it follows and with what is golden until that is here.
+//! Whatever in the spec or the status of a host, a claim, a set of machines, a machine of Cluster API or a host's
+//! journal looks like the name of an image counts: too much of it costs room, too little an image in use. Templates
+//! that sets of Cluster API name are of no kind that is here: a template counts where it stands in the set itself. A
+//! group counts with what it gives, gave before, tries and may be restored to at once; its history is a record of the
+//! past. A stream counts with what it follows and with what is golden until that is here.
 
 use std::collections::BTreeSet;
 
 use firesteel_facts::{Architecture, Sha256};
-use firesteel_resources::{
-    BootImageStream, HostGroup,
-    host_group::{CanaryState, ImageReference, Restore},
-};
+use firesteel_resources::host_group::{CanaryState, ImageReference, Restore};
+use firesteel_resources::{BootImageStream, HostGroup};
 use serde_json::Value;
 
-use crate::{
-    depot::{ImageName, InUse},
-    releases,
-};
+use crate::depot::{ImageName, InUse};
+use crate::releases;
 
 /// Kinds whose objects name images in a spec or a status, by group and kind.
 pub const KINDS: [(&str, &str); 6] = [

@@ -1,10 +1,11 @@
 //! The releases of a stream from one reading of its source to the next: what is new, what is superseded, what was taken
 //! back, and which may be given to hosts (S1.5). Pure.
 //!
-//! The newest release stands first: by its version where both versions can be compared, else by when it was seen. A release
-//! that is not the newest of an architecture is superseded: it stays golden until the newer one is stamped. One that is
-//! newer than what the stream names now was taken back, and so was one whose architecture the stream has no more: that is
-//! not forgotten when something newer comes. An entry of the metadata that cannot be read takes nothing back.
+//! The newest release stands first: by its version where both versions can be compared, else by when it was seen. A
+//! release that is not the newest of an architecture is superseded: it stays golden until the newer one is stamped. One
+//! that is newer than what the stream names now was taken back, and so was one whose architecture the stream has no
+//! more: that is not forgotten when something newer comes. An entry of the metadata that cannot be read takes nothing
+//! back.
 
 use firesteel_images::{catalogue, import::StoredFileRole};
 use firesteel_plan::skew;
@@ -37,7 +38,7 @@ fn version(release: &str) -> Option<Vec<u64>> {
     Some(vec![rhel.major.into(), rhel.minor.into(), date, time, numbers[3]])
 }
 
-/// `None` where nobody can say.
+/// Says whether a release is older than another; `None` where their versions do not tell.
 fn is_older(one: &str, than: &str) -> Option<bool> {
     Some(version(one)? < version(than)?)
 }
@@ -58,7 +59,7 @@ fn fresh(artifact: &catalogue::Artifact) -> ArtifactStatus {
     }
 }
 
-/// What is kept of a part of a release; `None` for a file that is packed for disks.
+/// Returns the role of a part of a release in the store; `None` for a file that is packed for disks.
 pub(crate) fn role(part: &str) -> Option<StoredFileRole> {
     match part {
         "kernel" => Some(StoredFileRole::Kernel),
@@ -93,13 +94,8 @@ enum ReleaseState {
     Unknown,
 }
 
-/// The releases after a reading of the source.
-pub(crate) fn merge(
-    known: &[StreamRelease],
-    offer: &SourceOffer,
-    spec: &BootImageStreamSpec,
-    now: Timestamp,
-) -> Vec<StreamRelease> {
+/// Puts the offered releases that are new in their places.
+fn with_new(known: &[StreamRelease], offer: &SourceOffer, now: Timestamp) -> Vec<StreamRelease> {
     let mut releases = known.to_vec();
     for name in offer.releases.keys() {
         if !releases.iter().any(|release| release.release == *name) {
@@ -109,11 +105,64 @@ pub(crate) fn merge(
             releases.insert(place, new);
         }
     }
+    releases
+}
+
+/// Takes the offer's artifacts, and what stays of the earlier ones, into one release. `standing` says of an
+/// architecture how the stream has it in this release.
+fn update_artifacts(
+    release: &mut StreamRelease,
+    offer: &SourceOffer,
+    spec: &BootImageStreamSpec,
+    standing: impl Fn(&str) -> ReleaseState,
+) {
+    let before = release.clone();
+    let offered = offer.releases.get(&release.release);
+    let current = offered.into_iter().flatten().map(|artifact| with_known(fresh(artifact), Some(&before)));
+    let current: Vec<ArtifactStatus> = current.collect();
+    let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
+    for artifact in before.artifacts {
+        match standing(&artifact.architecture) {
+            // The offer may have it where it cannot be read.
+            ReleaseState::Current
+                if offer.is_unreadable(&artifact.architecture)
+                    && spec.formats().contains(&artifact.format.as_str())
+                    && !current.iter().any(|one| is_same_place(one, &artifact)) =>
+            {
+                kept.push(artifact);
+            }
+            // The offer has it, or has it no more.
+            ReleaseState::Current | ReleaseState::Unwanted => {}
+            // One that was never whole will not be.
+            ReleaseState::Superseded if before.stamped_at.is_none() => {}
+            ReleaseState::Superseded | ReleaseState::Unknown => kept.push(artifact),
+            ReleaseState::TakenBack => taken_back.push(artifact),
+        }
+    }
+    let artifacts: Vec<ArtifactStatus> = current.into_iter().chain(kept).collect();
+    if offered.is_some() {
+        release.withdrawn = false;
+    }
+    if artifacts.is_empty() && !taken_back.is_empty() {
+        release.withdrawn = true;
+        release.artifacts = taken_back;
+    } else {
+        release.artifacts = artifacts;
+    }
+}
+
+/// The releases after a reading of the source.
+pub(crate) fn merge(
+    known: &[StreamRelease],
+    offer: &SourceOffer,
+    spec: &BootImageStreamSpec,
+    now: Timestamp,
+) -> Vec<StreamRelease> {
+    let mut releases = with_new(known, offer, now);
     let names: Vec<String> = releases.iter().map(|release| release.release.clone()).collect();
     let standing = |index: usize, architecture: &str| {
         let offered = offer.release_of(architecture);
-        let at = offered.and_then(|offered| names.iter().position(|name| name == offered));
-        match at {
+        match offered.and_then(|offered| names.iter().position(|name| name == offered)) {
             Some(at) if at == index => ReleaseState::Current,
             Some(at) if at < index => ReleaseState::Superseded,
             Some(_) => ReleaseState::TakenBack,
@@ -125,39 +174,7 @@ pub(crate) fn merge(
         }
     };
     for (index, release) in releases.iter_mut().enumerate() {
-        let before = release.clone();
-        let offered = offer.releases.get(&release.release);
-        let current = offered.into_iter().flatten().map(|artifact| with_known(fresh(artifact), Some(&before)));
-        let current: Vec<ArtifactStatus> = current.collect();
-        let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
-        for artifact in before.artifacts.clone() {
-            match standing(index, &artifact.architecture) {
-                // The offer may have it where it cannot be read.
-                ReleaseState::Current
-                    if offer.is_unreadable(&artifact.architecture)
-                        && spec.formats().contains(&artifact.format.as_str())
-                        && !current.iter().any(|one| is_same_place(one, &artifact)) =>
-                {
-                    kept.push(artifact);
-                }
-                // The offer has it, or has it no more.
-                ReleaseState::Current | ReleaseState::Unwanted => {}
-                // One that was never whole will not be.
-                ReleaseState::Superseded if before.stamped_at.is_none() => {}
-                ReleaseState::Superseded | ReleaseState::Unknown => kept.push(artifact),
-                ReleaseState::TakenBack => taken_back.push(artifact),
-            }
-        }
-        let artifacts: Vec<ArtifactStatus> = current.into_iter().chain(kept).collect();
-        if offered.is_some() {
-            release.withdrawn = false;
-        }
-        if artifacts.is_empty() && !taken_back.is_empty() {
-            release.withdrawn = true;
-            release.artifacts = taken_back;
-        } else {
-            release.artifacts = artifacts;
-        }
+        update_artifacts(release, offer, spec, |architecture| standing(index, architecture));
     }
     releases.retain(|release| !release.artifacts.is_empty());
     // What got something new is not whole any more.
@@ -196,10 +213,7 @@ pub(crate) fn wanted(releases: &[StreamRelease]) -> Vec<(String, ArtifactStatus)
 }
 
 pub(crate) fn is_verified(artifact: &ArtifactStatus) -> bool {
-    match artifact.state {
-        ArtifactState::Verified => true,
-        ArtifactState::Wanted | ArtifactState::Fetching | ArtifactState::Failed => false,
-    }
+    artifact.state == ArtifactState::Verified
 }
 
 /// Stamps what is whole, unless the source holds it back, and takes the stamp from what is not whole any more. Returns
@@ -417,8 +431,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a publisher does: golden is what is verified, named now or older than what is named, and nothing that
-        /// was taken back.
+        /// Whatever a publisher does: golden is what is verified, named now or older than what is named, and nothing
+        /// that was taken back.
         #[test]
         fn golden_is_never_what_was_taken_back(steps in prop::collection::vec((0_u32..6, any::<bool>()), 1..20)) {
             let mut releases = Vec::new();

@@ -3,35 +3,29 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use firesteel_facts::{Architecture, Sha256};
-use firesteel_images::{
-    import::{ArtifactRequest, SignatureState},
-    openpgp::Keyring,
-};
-use firesteel_resources::{
-    BootImageStream,
-    boot_image_stream::{ArtifactState, ArtifactStatus, BootImageStreamSpec, BootImageStreamStatus, SignatureStatus},
+use firesteel_images::import::{ArtifactRequest, SignatureState};
+use firesteel_images::openpgp::Keyring;
+use firesteel_resources::BootImageStream;
+use firesteel_resources::boot_image_stream::{
+    ArtifactState, ArtifactStatus, BootImageStreamSpec, BootImageStreamStatus, SignatureStatus,
 };
 use jiff::Timestamp;
 
-use crate::{
-    depot::{DepotArtifact, DepotFailure},
-    download_speed::DownloadSpeed,
-    offer::SourceOffer,
-    releases,
-    stream_status::{self, StreamProblems},
-};
+use crate::depot::{DepotArtifact, DepotFailure};
+use crate::stream_status::{self, StreamProblems};
+use crate::{download_speed::DownloadSpeed, offer::SourceOffer, releases};
 
-/// After a failure: this, and twice as long each time.
+/// The pause after a first failure; it doubles each time.
 const RETRY_FIRST: Duration = Duration::from_secs(15);
-/// And never longer: what was repaired is seen within so long.
+/// The longest pause: what was repaired is seen within so long.
 const RETRY_MAX: Duration = Duration::from_secs(600);
-/// What fails for good is fetched in full each time: a server may get the right file, but nobody wants to pay for each
-/// look. New metadata and a changed stream are tried at once.
+/// What fails for good is fetched in full each time: a server may get the right file, but each look costs a download.
+/// New metadata and a changed stream are tried at once.
 const RETRY_PERMANENT: Duration = Duration::from_secs(3600);
 
 /// Why the keys that a spec names are of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KeyringError {
+pub(crate) enum StreamKeysError {
     #[error("{at} with the keys is not there: make it, or correct spec.keyring")]
     Missing { at: String },
     #[error("{at} with the keys cannot be used: {error}")]
@@ -63,11 +57,11 @@ impl StreamRetry {
 pub(crate) struct ArtifactChecks {
     uncompressed_sha256: String,
     signature_location: String,
-    /// Of the keys that may have signed it, and whether they cannot be used.
+    /// The digest of the keys that may have signed it, and whether they cannot be used.
     keyring: Option<(Option<Sha256>, bool)>,
 }
 
-/// What is told of a download under way.
+/// What a status says of a download under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunningDownload {
     pub(crate) done_bytes: u64,
@@ -83,7 +77,7 @@ pub(crate) struct StreamRecord {
     pub(crate) status: BootImageStreamStatus,
     pub(crate) troubles: StreamProblems,
     pub(crate) keyring: Option<Arc<Keyring>>,
-    /// Of the keyring's bytes.
+    /// The digest of the keyring's bytes.
     keyring_sha256: Option<Sha256>,
     is_loaded: bool,
     /// What was read last, of which spec, and for which architectures.
@@ -94,6 +88,13 @@ pub(crate) struct StreamRecord {
     tries: HashMap<String, StreamRetry>,
 }
 
+/// When a source was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadingTime {
+    pub(crate) uptime: Duration,
+    pub(crate) time: Timestamp,
+}
+
 /// What became of a stream by a reading of its source.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceChange {
@@ -101,13 +102,12 @@ pub(crate) struct SourceChange {
 }
 
 impl StreamRecord {
-    /// Takes the object in. What an earlier process was fetching, nobody fetches now.
+    /// Takes the object in. What an earlier process was fetching is fetched no more.
     pub(crate) fn load(&mut self, stream: &BootImageStream) {
         if !self.is_loaded {
             self.status = stream.status.clone();
             for artifact in self.status.releases.iter_mut().flat_map(|release| &mut release.artifacts) {
-                artifact.bytes_per_second = None;
-                artifact.seconds_left = None;
+                (artifact.bytes_per_second, artifact.seconds_left) = (None, None);
                 if artifact.state == ArtifactState::Fetching {
                     artifact.state = ArtifactState::Wanted;
                     artifact.message.clear();
@@ -116,7 +116,7 @@ impl StreamRecord {
             self.is_loaded = true;
         }
         if self.generation != stream.metadata.generation {
-            // Whoever changed it wants to see what comes of it.
+            // A changed spec is tried at once.
             self.generation = stream.metadata.generation;
             self.spec = stream.spec.clone();
             self.asked_at = None;
@@ -128,8 +128,12 @@ impl StreamRecord {
         self.status.observed_generation = self.generation;
     }
 
-    /// Other keys judge anew what was fetched.
-    pub(crate) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, KeyringError>) {
+    /// Takes the keys in. With other keys all that was fetched is judged again.
+    pub(crate) fn set_keyring(
+        &mut self,
+        sha256: Option<Sha256>,
+        keyring: Result<Option<Arc<Keyring>>, StreamKeysError>,
+    ) {
         if self.keyring_sha256 != sha256 {
             self.keyring_sha256 = sha256;
             self.tries.clear();
@@ -145,7 +149,7 @@ impl StreamRecord {
         Duration::from_secs(u64::try_from(self.spec.refresh_seconds()).unwrap_or(0))
     }
 
-    /// When the source is asked next, by the uptime.
+    /// Returns the uptime at which the source is asked next.
     pub(crate) fn ask_at(&self) -> Duration {
         match self.asked_at {
             None => self.source_tries.not_before,
@@ -173,10 +177,10 @@ impl StreamRecord {
         offer: SourceOffer,
         document: Sha256,
         fleet: &[Architecture],
-        (now, at): (Duration, Timestamp),
+        at: ReadingTime,
     ) -> SourceChange {
         let before = std::mem::take(&mut self.status.releases);
-        self.status.releases = releases::merge(&before, &offer, &self.spec, at);
+        self.status.releases = releases::merge(&before, &offer, &self.spec, at.time);
         let was_good = |name: &str| before.iter().any(|one| one.release == name && !one.withdrawn);
         let withdrawn = self.status.releases.iter().filter(|release| release.withdrawn && was_good(&release.release));
         let news = SourceChange { withdrawn: withdrawn.map(|release| release.release.clone()).collect() };
@@ -185,16 +189,16 @@ impl StreamRecord {
         self.troubles.offer = offer.faults;
         self.troubles.held = offer.held;
         self.read = Some((document, self.generation, fleet.to_vec()));
-        self.checked((now, at));
+        self.checked(at);
         // What is new may be here already.
         self.looked_at = None;
         news
     }
 
-    pub(crate) fn checked(&mut self, (now, at): (Duration, Timestamp)) {
-        self.status.checked_at = Some(at);
+    pub(crate) fn checked(&mut self, at: ReadingTime) {
+        self.status.checked_at = Some(at.time);
         self.troubles.source = None;
-        self.asked_at = Some(now);
+        self.asked_at = Some(at.uptime);
         self.source_tries = StreamRetry::default();
     }
 
@@ -239,7 +243,7 @@ impl StreamRecord {
         !self.spec.paused && releases::wanted(&self.status.releases).iter().any(is_it)
     }
 
-    /// When something that failed is tried again. What is due already waits for something else.
+    /// Returns when something that failed is tried again. What is due already waits for something else.
     pub(crate) fn next_at(&self, now: Duration) -> Option<Duration> {
         let wanted = releases::wanted(&self.status.releases);
         let times = wanted.iter().filter_map(|(_, artifact)| Some(self.tries.get(&artifact.sha256)?.not_before));
@@ -251,12 +255,12 @@ impl StreamRecord {
         releases.flat_map(|one| &one.artifacts).find(|artifact| artifact.sha256 == sha256)
     }
 
-    /// Somebody else brought it in the meantime, and it was found in the store.
+    /// Says whether it came in the meantime by other means, and was found in the store.
     fn is_here(&self, release: &str, sha256: &str) -> bool {
         self.find(release, sha256).is_some_and(releases::is_verified)
     }
 
-    /// By what an artifact is judged now: other keys or digests may come while it is downloaded.
+    /// Returns what an artifact is judged by now: other keys or digests may come while it is downloaded.
     pub(crate) fn terms(&self, release: &str, sha256: &str) -> Option<ArtifactChecks> {
         let artifact = self.find(release, sha256)?;
         let is_signed = !artifact.signature_location.is_empty();
@@ -281,8 +285,7 @@ impl StreamRecord {
             artifact.state = ArtifactState::Fetching;
             artifact.done_bytes = told.done_bytes;
             artifact.total_bytes = told.total_bytes.or(artifact.total_bytes);
-            artifact.bytes_per_second = told.speed.bytes_per_second;
-            artifact.seconds_left = told.speed.seconds_left;
+            (artifact.bytes_per_second, artifact.seconds_left) = (told.speed.bytes_per_second, told.speed.seconds_left);
             artifact.message.clone_from(&told.message);
         });
     }
@@ -294,8 +297,7 @@ impl StreamRecord {
         }
         self.update(release, sha256, |artifact| {
             artifact.state = ArtifactState::Wanted;
-            artifact.bytes_per_second = None;
-            artifact.seconds_left = None;
+            (artifact.bytes_per_second, artifact.seconds_left) = (None, None);
             artifact.message.clear();
         });
     }
@@ -308,8 +310,7 @@ impl StreamRecord {
                 SignatureState::Unverified => SignatureStatus::Unverified,
                 SignatureState::Good { .. } => SignatureStatus::Good,
             };
-            artifact.bytes_per_second = None;
-            artifact.seconds_left = None;
+            (artifact.bytes_per_second, artifact.seconds_left) = (None, None);
             artifact.state = ArtifactState::Verified;
             artifact.raw_sha256 = found.raw_sha256.map(|digest| digest.to_string()).unwrap_or_default();
             (artifact.done_bytes, artifact.total_bytes) = (found.bytes, Some(found.bytes));
@@ -361,8 +362,7 @@ impl StreamRecord {
         }
         self.update(release, sha256, |artifact| {
             artifact.state = ArtifactState::Failed;
-            artifact.bytes_per_second = None;
-            artifact.seconds_left = None;
+            (artifact.bytes_per_second, artifact.seconds_left) = (None, None);
             artifact.message.clone_from(&fault.message);
             if fault.is_signature {
                 artifact.signature = SignatureStatus::Bad;
@@ -383,8 +383,8 @@ impl StreamRecord {
         stamped
     }
 
-    /// What is asked of the depot for an artifact; `None` where its digest is none, which only a status that somebody
-    /// wrote by hand has.
+    /// Returns what is asked of the depot for an artifact; `None` where its digest is none, which only a status that
+    /// was edited by hand has.
     pub(crate) fn wanted(&self, release: &str, artifact: &ArtifactStatus) -> Option<ArtifactRequest> {
         Some(ArtifactRequest {
             url: artifact.location.clone(),

@@ -1,12 +1,9 @@
 //! What the status of a stream says: conditions, and the line of progress. Pure.
 
-use firesteel_resources::{
-    Condition,
-    boot_image_stream::{
-        ArtifactState, ArtifactStatus, BootImageStreamStatus, DEGRADED, STAMPED, STORED, StreamRelease,
-    },
-    set_condition,
+use firesteel_resources::boot_image_stream::{
+    ArtifactState, ArtifactStatus, BootImageStreamStatus, DEGRADED, STAMPED, STORED, StreamRelease,
 };
+use firesteel_resources::{Condition, set_condition};
 use jiff::Timestamp;
 
 use crate::{download_speed::DownloadSpeed, releases};
@@ -20,7 +17,7 @@ pub(crate) struct StreamProblems {
     /// The source cannot be had, or cannot be understood.
     pub(crate) source: Option<String>,
     pub(crate) keyring: Option<String>,
-    /// Of what is wanted, what the metadata does not have or has wrong.
+    /// What of that which is wanted the metadata does not have or has wrong.
     pub(crate) offer: Vec<String>,
     /// There is no room.
     pub(crate) room: Option<String>,
@@ -29,13 +26,13 @@ pub(crate) struct StreamProblems {
     pub(crate) is_paused: bool,
 }
 
-/// `44.1 x86_64 disk (4096)`
+/// Such as `44.1 x86_64 disk (4096)`.
 pub(crate) fn name_of(release: &str, artifact: &ArtifactStatus) -> String {
     let sectors = if artifact.sector_bytes == 4096 { " (4k)" } else { "" };
     format!("{release} {} {}{sectors}", artifact.architecture, artifact.part)
 }
 
-/// Writes down what follows from releases and troubles.
+/// Writes what follows from releases and troubles.
 pub(crate) fn conclude(status: &mut BootImageStreamStatus, troubles: &StreamProblems, generation: i64, now: Timestamp) {
     let golden = releases::golden(&status.releases).map(|release| release.release.clone());
     let newest = status.releases.iter().find(|release| !release.withdrawn);
@@ -61,12 +58,8 @@ fn stamped(status: &BootImageStreamStatus, newest: Option<&StreamRelease>, troub
     };
     let name = &newest.release;
     if newest.stamped_at.is_some() {
-        return Condition::new(
-            STAMPED,
-            true,
-            "Verified",
-            format!("{name}: all {} are here", parts(newest.artifacts.len())),
-        );
+        let text = format!("{name}: all {} are here", parts(newest.artifacts.len()));
+        return Condition::new(STAMPED, true, "Verified", text);
     }
     let missing: Vec<&ArtifactStatus> =
         newest.artifacts.iter().filter(|artifact| !releases::is_verified(artifact)).collect();
@@ -129,7 +122,7 @@ fn stored(troubles: &StreamProblems) -> Condition {
     }
 }
 
-/// `44.1 x86_64 disk: 43%, 21 MB/s, 80 s left`
+/// Such as `44.1 x86_64 disk: 43%, 21 MB/s, 80 s left`.
 fn progress(releases: &[StreamRelease]) -> String {
     let fetching = releases.iter().flat_map(|release| release.artifacts.iter().map(move |one| (release, one)));
     let mut fetching = fetching.filter(|(_, artifact)| artifact.state == ArtifactState::Fetching);

@@ -1,5 +1,5 @@
-//! A CustomResourceDefinition, and what Kubernetes says of an object by it: written from the definition's
-//! words alone, so that it shares no mistake with the shapes that it is compared with.
+//! A CustomResourceDefinition, and Kubernetes' verdict on an object by it. It is written from the words of the
+//! definition alone, so that it shares no mistake with the shapes that it is compared with.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// What is stored.
+    /// The object is accepted; this is what is stored.
     Taken(Value),
-    /// Strict validation refuses it for fields that there are not.
+    /// Strict validation refuses it for unknown fields.
     Unknown(String),
     /// The fields that are wrong.
     Wrong(BTreeSet<String>),
@@ -25,7 +25,7 @@ pub(crate) struct Definition {
     schema: Value,
 }
 
-/// Whether the kind has rules beside its definition.
+/// Tells whether the kind has rules beside its definition.
 pub(crate) fn has_rules(kind: &str) -> bool {
     [
         "HostClaim",
@@ -58,7 +58,7 @@ impl Definition {
         object["apiVersion"] == format!("{}/{}", self.group, self.version) && object["kind"] == self.kind
     }
 
-    /// The object without what the definition does not have, and with its defaults.
+    /// Returns the object with defaults and without unknown fields.
     pub(crate) fn conformed(&self, object: &Value) -> Value {
         let mut object = object.clone();
         prune(&self.schema, "", &mut object, &mut Vec::new());
@@ -66,7 +66,7 @@ impl Definition {
         object
     }
 
-    /// What becomes of it when it is created.
+    /// Decides what happens when the object is created.
     pub(crate) fn judge(&self, object: &Value) -> Verdict {
         let mut object = object.clone();
         if self.has_status {
@@ -84,7 +84,7 @@ impl Definition {
         }
     }
 
-    /// An object that is somewhat like the definition, and somewhat not.
+    /// Makes an object that follows the definition in part.
     pub(crate) fn chance(&self, dice: &mut Dice) -> Value {
         let mut object = value(&self.schema, dice);
         if !object.is_object() {
@@ -139,7 +139,7 @@ fn prune(schema: &Value, path: &str, value: &mut Value, unknown: &mut Vec<String
     }
 }
 
-/// Nulls that are none go, defaults come.
+/// Removes nulls that the schema does not allow, and adds defaults.
 fn fill(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(map) if schema["type"] == "object" => {
@@ -230,7 +230,7 @@ fn check(schema: &Value, path: &str, value: &Value, wrong: &mut BTreeSet<String>
     }
 }
 
-/// Items of a list whose items have keys, or are the keys, that were there before.
+/// Finds repeated items of a list whose items have keys, or are keys.
 fn repeated(schema: &Value, items: &[Value]) -> Vec<usize> {
     let key = |item: &Value| match schema["x-kubernetes-list-type"].as_str() {
         Some("map") => {
@@ -245,7 +245,7 @@ fn repeated(schema: &Value, items: &[Value]) -> Vec<usize> {
     (0..items.len()).filter(is_repeated).collect()
 }
 
-/// Numbers by chance, the same in each run.
+/// Random numbers, the same in each run.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -260,7 +260,7 @@ impl Dice {
         of[usize::try_from(self.roll(of.len() as u64)).unwrap()].clone()
     }
 
-    /// Below `sides`.
+    /// Returns a number below `sides`.
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -269,7 +269,7 @@ impl Dice {
     }
 }
 
-/// Mostly what the schema asks for.
+/// Makes a value that mostly follows the schema.
 fn value(schema: &Value, dice: &mut Dice) -> Value {
     if dice.roll(40) == 0 {
         return dice.pick(&[json!(null), json!(1), json!("x"), json!(true), json!([]), json!({})]);

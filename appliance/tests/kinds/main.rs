@@ -1,5 +1,5 @@
-//! The kinds as the appliance serves them: upstream's own YAML gets the verdict of upstream's own
-//! definitions, under strict validation.
+//! The kinds as the appliance serves them: upstream's own YAML gets the verdict of upstream's own definitions, under
+//! strict validation.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "JSON has many cases")]
@@ -15,7 +15,7 @@ use firesteel_resources::kinds::MACHINE_CONFIGURATION;
 use firesteel_store::{MemoryMedium, Store};
 use serde_json::{Value, json};
 
-/// Where upstream's examples belong when they do not say it: to the namespace that their Secrets are in.
+/// The namespace of upstream's examples that name none: the one of their Secrets.
 const NAMESPACE: &str = "openshift-machine-api";
 /// Folders and files with definitions, and with objects.
 const DEFINITIONS: [&str; 3] = ["bmo/crds", "cbo/metal3.io_provisionings.yaml", "openshift-api"];
@@ -40,7 +40,7 @@ fn files(path: &str) -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// All documents below these places, each with its file's name.
+/// Returns all documents below these places, each with its file's name.
 fn documents(places: &[&str]) -> Option<Vec<(String, Value)>> {
     let mut all = Vec::new();
     for place in places {
@@ -60,10 +60,10 @@ async fn core() -> Core {
     core
 }
 
-/// What this appliance says of a new object.
+/// Returns this appliance's verdict on a new object.
 async fn ours(core: &Core, object: &Value) -> Verdict {
     let (group, _) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
-    // By the rules of the API, with strict validation.
+    // This applies the rules of the API, with strict validation.
     let objects: Objects<Value> = Objects::new(core, group, object["kind"].as_str().unwrap()).unwrap();
     match objects.create(object).await {
         Ok(stored) => Verdict::Taken(stored),
@@ -86,14 +86,14 @@ async fn upstreams_yaml_gets_the_verdict_of_its_own_definition() {
         let known = definitions.iter().find(|definition| definition.is_of(&object));
         let Some(definition) = known.filter(|_| core.registry().by_kind(group(&object), kind(&object)).is_some())
         else {
-            // Secrets, and kinds of others.
+            // These are Secrets, and kinds of other projects.
             assert!(["Secret", "Machine"].contains(&kind(&object)), "{file}: {}", kind(&object));
             continue;
         };
         if definition.namespaced {
             object["metadata"]["namespace"] = json!(NAMESPACE);
         }
-        // Several files name the same host, and there is one name for the network.
+        // Several files name the same host, and only one name is allowed for the network.
         if kind(&object) == "BareMetalHost" {
             object["metadata"]["name"] = json!(format!("host-{number}"));
         }
@@ -104,7 +104,7 @@ async fn upstreams_yaml_gets_the_verdict_of_its_own_definition() {
                 assert_eq!(stored["spec"], theirs["spec"], "{file}: the same defaults, and nothing lost");
             }
             (Verdict::Unknown(theirs), Verdict::Unknown(ours)) => {
-                // A part of something unknown is unknown as well.
+                // A part of an unknown field is unknown as well.
                 let part = theirs.split(", ").find(|field| ours.contains(field.trim_end_matches('"')));
                 assert!(part.is_some(), "{file}: {ours} names none of {theirs}");
             }
@@ -125,8 +125,8 @@ fn group(object: &Value) -> &str {
     object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Objects made by chance of the words of a definition get the same verdict from both: the shape here, and
-/// the definition there.
+/// Random objects made from the words of a definition get the same verdict from both: the shape here, and the
+/// definition there.
 #[tokio::test]
 async fn chance_objects_get_the_verdict_of_their_definition() {
     let Some(definitions) = documents(&DEFINITIONS) else { return };
@@ -136,8 +136,8 @@ async fn chance_objects_get_the_verdict_of_their_definition() {
     for (_, crd) in &definitions {
         let definition = Definition::of(crd);
         let name = definition.kind.as_str();
-        // The rules of these two say more than their definitions; all others are judged by shape alone, as
-        // far as rules do not speak.
+        // The rules of these two are stricter than their definitions; all others are compared by shape alone, as far as
+        // rules do not apply.
         if core.registry().by_kind(&definition.group, name).is_none()
             || name == "BareMetalHost"
             || name == "Provisioning"
@@ -149,7 +149,7 @@ async fn chance_objects_get_the_verdict_of_their_definition() {
             let mut object = definition.chance(&mut dice);
             object["metadata"] = json!({ "name": format!("o-{number}") });
             if name == MACHINE_CONFIGURATION.kind {
-                // There is one, of this name: the next finds the place free.
+                // There is one of this name: the next object needs a free name.
                 object["metadata"]["name"] = json!("cluster");
                 let objects: Objects<Value> = Objects::new(&core, &definition.group, name).unwrap();
                 objects.delete("", "cluster").await.unwrap();
@@ -164,11 +164,11 @@ async fn chance_objects_get_the_verdict_of_their_definition() {
                     counts[0] += 1;
                 }
                 (Verdict::Unknown(_), Verdict::Unknown(_)) => counts[1] += 1,
-                // Rules come after the shape; a definition has none.
+                // Rules apply after the shape; a definition has none.
                 (Verdict::Taken(_) | Verdict::Unknown(_), Verdict::Wrong(fields)) if definition::has_rules(name) => {
                     assert!(fields.iter().all(|field| field.starts_with("spec")), "{fields:?}");
                 }
-                // They speak beside what is wrong in the shape, or say that they were not checked.
+                // Rules add to what is wrong in the shape, or say that they were not checked.
                 (Verdict::Wrong(theirs), Verdict::Wrong(ours)) if definition::has_rules(name) => {
                     assert!(theirs.is_subset(ours), "{object}: {theirs:?}, {ours:?}");
                     let mut more = ours.difference(theirs);

@@ -1,10 +1,8 @@
-//! A depot that does what a test says, a fast clock, and a look at the stored objects.
+//! A depot that a test controls, a fast clock, and access to the stored objects.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_facts::{Architecture, Sha256};
@@ -21,12 +19,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// How much faster than the wall's the clock of the streams goes.
+/// How many times faster than the wall clock the streams' clock runs.
 const FASTER: u32 = 100;
-/// Only what never comes is waited for so long.
+/// The time limit for what never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A clock that is fast.
+/// A clock that runs fast.
 #[derive(Debug)]
 struct Fast {
     started: Instant,
@@ -61,7 +59,7 @@ impl Runtime for Fast {
 pub(crate) enum Fate {
     Good,
     Bad(DepotFailure),
-    /// Tells these, and then waits until the test lets it go on.
+    /// Reports these stages, and then waits until the test lets it go on.
     Stages(Vec<AcquisitionStage>),
 }
 
@@ -79,7 +77,7 @@ pub(crate) struct State {
     pub(crate) forgotten: Vec<Sha256>,
 }
 
-/// The fake.
+/// The fake depot.
 #[derive(Default)]
 pub(crate) struct Shop {
     state: Mutex<State>,
@@ -122,7 +120,7 @@ impl Depot for Shop {
             let (MetadataSource::Url(name) | MetadataSource::File(name)) = place;
             let mut state = self.state();
             state.asked.push(name.clone());
-            let found = state.documents.get(name).cloned().unwrap_or_else(|| Err(format!("nobody has {name}")));
+            let found = state.documents.get(name).cloned().unwrap_or_else(|| Err(format!("no source has {name}")));
             found.map_err(DepotError::Document)
         })
     }
@@ -215,7 +213,7 @@ impl Site {
         self.running = Some(tokio::spawn(async move { panic!("it ended: {:?}", streams.run().await) }));
     }
 
-    /// As after a kill: what was in memory is gone.
+    /// Restarts as after a kill: what was in memory is lost.
     pub(crate) async fn restart(&mut self) {
         let running = self.running.take().unwrap();
         running.abort();
@@ -275,7 +273,7 @@ impl Site {
     }
 }
 
-/// Reason and message of a condition.
+/// Returns reason and message of a condition.
 pub(crate) fn said(stream: &BootImageStream, type_: &str) -> (String, String) {
     find_condition(&stream.status.conditions, type_)
         .map(|condition| (condition.reason.clone(), condition.message.clone()))
@@ -294,7 +292,7 @@ fn file(name: &str) -> Value {
     json!({"location": url(name), "sha256": digest(name).to_string(), "signature": url(&format!("{name}.sig"))})
 }
 
-/// Metadata of a stream with disks for both sector sizes, parts of a network boot and an ISO.
+/// Makes metadata of a stream with disks for both sector sizes, parts of a network boot and an ISO.
 pub(crate) fn metadata(release: &str) -> Vec<u8> {
     let disk = |form: &str| json!({"disk": file(&format!("{release}.{form}"))});
     let part = |name: &str| file(&format!("{release}.{name}"));

@@ -1,4 +1,4 @@
-//! What a stream's object makes happen, and what it says.
+//! What the object of a stream causes, and what its status says.
 
 use std::time::{Duration, Instant};
 
@@ -64,15 +64,15 @@ async fn a_wrong_digest_is_never_golden_and_says_why_and_holds_nobody_up() {
     let stream = stream.await;
     assert!(stream.status.release.is_empty() && stream.status.releases[0].stamped_at.is_none());
     let gone = site.until("gone", "the reason", |stream| said(stream, DEGRADED).0 == "SourceUnusable").await;
-    assert!(said(&gone, DEGRADED).1.contains("nobody has https://s/nowhere"));
-    // Eight minutes of its clock: it is not fetched over and over.
+    assert!(said(&gone, DEGRADED).1.contains("no source has https://s/nowhere"));
+    // In eight minutes of its clock it is not fetched over and over.
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(site.shop.fetched(&url(PLAIN)), 1);
     assert!(site.get("bad").await.status.release.is_empty());
-    // Whoever changes the object wants it tried.
+    // A change of the object asks for another try.
     site.shop.state().fates.clear();
     site.edit("bad", |stream| stream["spec"]["refreshSeconds"] = json!(60)).await;
     site.stamped("bad", "1").await;
@@ -94,7 +94,7 @@ async fn a_withdrawn_release_is_golden_no_more() {
     let told: Vec<_> = stream.status.releases.iter().map(|one| (one.release.as_str(), one.withdrawn)).collect();
     assert_eq!(told, [("2", true), ("1", false)]);
     assert_eq!(site.shop.fetched(&url(PLAIN)), 1);
-    // A document that says nothing takes nothing back.
+    // An invalid document does not remove the earlier one.
     site.offer("https://s/1", b"<html>maintenance</html>".to_vec());
     let stream = site.until("a", "the reason", |stream| said(stream, DEGRADED).0 == "SourceUnusable").await;
     assert_eq!(stream.status.release, "1");
@@ -111,7 +111,7 @@ async fn a_withdrawn_release_is_golden_no_more() {
     panic!("nobody was told: {reasons:?}");
 }
 
-/// A status said "fetching, 800 of 1000" after a restart, while nobody fetched and 400 were there.
+/// A status said "fetching, 800 of 1000" after a restart, while nothing was fetched and 400 were there.
 #[tokio::test]
 async fn after_a_restart_the_progress_is_what_is_there() {
     let mut site = Site::open().await;
@@ -129,13 +129,13 @@ async fn after_a_restart_the_progress_is_what_is_there() {
     assert_eq!(artifact.bytes_per_second, None);
     site.shop.go_on.notify_one();
     site.stamped("a", "1").await;
-    // What is verified is not fetched again, though its source is not there any more.
+    // A verified file is not fetched again, though its source is gone.
     site.shop.state().documents.clear();
     site.restart().await;
     let stream = site.until("a", "the source's fault", |stream| said(stream, DEGRADED).0 == "SourceUnusable").await;
     assert!(stream.status.stamped && stream.status.release == "1");
     assert_eq!((site.shop.fetched(&url(PLAIN)), site.shop.fetched(&url(FOUR_K))), (2, 1));
-    // What somebody took from the store is fetched again, and is not golden meanwhile.
+    // A file that was removed from the store is fetched again, and the release is not golden meanwhile.
     site.shop.state().fates.insert(digest(PLAIN), Fate::Bad(fault("the server is gone")));
     site.shop.state().stored.remove(&digest(PLAIN));
     site.restart().await;
@@ -211,7 +211,7 @@ async fn without_the_keys_that_it_names_nothing_signed_is_fetched() {
     site.stamped("a", "1").await;
 }
 
-/// A download that began before the keys were named was golden until somebody looked at the store again.
+/// A download that began before the keys were named was golden until the store was read again.
 #[tokio::test]
 async fn keys_that_come_during_a_download_judge_it() {
     let site = Site::open().await;
@@ -243,7 +243,7 @@ async fn a_paused_stream_is_left_alone_and_all_formats_may_be_asked_for() {
     let stream = site.stamped("a", "1").await;
     let parts: Vec<&str> = stream.status.releases[0].artifacts.iter().map(|artifact| artifact.part.as_str()).collect();
     assert_eq!(parts, ["kernel", "initramfs", "rootfs", "iso"]);
-    // A download that is under way ends with the pause.
+    // A download under way ends with the pause.
     site.shop.state().fates.insert(
         digest("2.kernel"),
         Fate::Stages(vec![AcquisitionStage::Downloading { done_bytes: 1, total_bytes: None }]),
@@ -254,7 +254,7 @@ async fn a_paused_stream_is_left_alone_and_all_formats_may_be_asked_for() {
     site.edit("a", |stream| stream["spec"]["paused"] = json!(true)).await;
     let stream = site.until("a", "the end of it", |stream| stream.status.progress.is_empty()).await;
     assert_eq!((stream.status.release.as_str(), said(&stream, STAMPED).0.as_str()), ("1", "Paused"));
-    // And with the stream.
+    // It also ends with the stream.
     site.edit("a", |stream| stream["spec"]["paused"] = json!(false)).await;
     site.until("a", "the download again", |stream| !stream.status.progress.is_empty()).await;
     site.streams().delete("", "a").await.unwrap();
@@ -272,7 +272,7 @@ async fn the_architectures_are_those_of_the_hosts() {
     document["architectures"]["aarch64"] = arm["architectures"]["x86_64"].take();
     document["architectures"]["aarch64"]["artifacts"]["metal"]["release"] = json!("1");
     site.offer("https://s/1", document.to_string().into_bytes());
-    // A new host does not wait until the source is asked again, in a week.
+    // A new host does not wait until the source is fetched again, in a week.
     site.make("a", json!({"source": {"url": "https://s/1"}, "refreshSeconds": 7 * 24 * 3600})).await;
     let stream = site.stamped("a", "1").await;
     assert_eq!(stream.status.releases[0].artifacts.len(), 2, "those of the appliance's own machine");

@@ -1,5 +1,5 @@
 //! Streams from the object to the stamp, in the appliance's own registry and a store in memory. Network and disk are a
-//! fake ([`fake::Shop`]), and a clock that goes a hundred times as fast as the wall's.
+//! fake ([`fake::Shop`]), and the clock runs a hundred times as fast as the wall clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

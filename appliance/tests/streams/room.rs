@@ -34,7 +34,7 @@ async fn a_full_store_is_told_and_what_is_in_use_is_never_offered_for_removal() 
         }
         assert!(in_use.digests.contains(&digest(&url("1.raw.gz"))), "the golden image by its raw digest");
     }
-    // Room is made, and what was there and is not any more is told to who gives it to hosts.
+    // Room is made, and those who serve hosts learn which images are gone.
     {
         let mut state = site.shop.state();
         state.shortfall = None;
@@ -50,12 +50,12 @@ async fn a_full_store_is_told_and_what_is_in_use_is_never_offered_for_removal() 
     assert_eq!(site.shop.state().forgotten, [digest(&url("1.raw.gz"))]);
 }
 
-/// A server that does not say how long a file is went on beyond the quota until the disk was full.
+/// A server that does not state the length of a file went on beyond the quota until the disk was full.
 #[tokio::test]
 async fn what_has_no_end_that_is_known_stops_where_the_room_ends() {
     let site = Site::open().await;
     site.offer("https://s/1", metadata("1"));
-    // Two seconds of the wall's clock, and then the rest at once.
+    // After two seconds of the wall clock, the rest follows at once.
     let mut told = vec![AcquisitionStage::Downloading { done_bytes: 10, total_bytes: None }; 50];
     told.push(AcquisitionStage::Downloading { done_bytes: 900 << 20, total_bytes: None });
     site.shop.state().fates.insert(digest("1.raw.gz"), Fate::Stages(told));

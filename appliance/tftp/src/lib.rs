@@ -1,15 +1,16 @@
 //! TFTP for booting: a read-only server without socket, clock, file or task.
 //!
 //! ```text
-//! port 69 ──► Listener::handle_packet ──► Ignore | Refuse {packet} | Start {transfer}
-//!                                                                       │ one socket each (its port is the TID)
-//! client  ◄─── Transfer::poll_output ◄── handle_packet, handle_timeout ◄─┘
+//! port 69 ──► TftpListener::handle_packet ──► Ignore | Refuse {packet} | Start {transfer}
+//!                                                                        │ one socket each (its port is the TID)
+//! client  ◄─── Transfer::poll_output ◄── handle_packet, handle_timeout ◄──┘
 //! ```
 //!
-//! The listener knows who may begin a transfer (rates, numbers, names); a transfer knows one file
-//! and one client (options, windows, retransmission). After each call of a `handle_*` drain `poll_output`, then
-//! sleep until `poll_timeout`. Files are bytes in memory, found by a closure; this crate never
-//! opens one. RFC 1350, 2347, 2348, 2349 and 7440; the packet codec is named in `wire` alone.
+//! The listener knows who may begin a transfer (rates, numbers, names); a transfer knows one file and one client
+//! (options, windows, retransmission). After each call of a `handle_*` drain `poll_output`, then sleep until
+//! `poll_timeout`. Files are bytes in memory, found by a closure; this crate never opens one, and knows no resource
+//! kind. The appliance's `net::tftp` runs it. It follows RFC 1350, 2347, 2348, 2349 and 7440; the packet codec is named
+//! in `wire` alone.
 
 mod listener;
 mod path;

@@ -1,6 +1,6 @@
 //! Port 69: who may begin a transfer, of what, and how many at once.
 //!
-//! A request is a small datagram from an address that anybody can write into it, and the answer
+//! A request is a small datagram from an address that any machine can write into it, and the answer
 //! is larger. So requests are rationed per address, and a client that is over its ration gets silence, not an
 //! error. Transfers are counted per address, per known host and in all; see [`crate::transfer_shares`].
 
@@ -25,7 +25,7 @@ pub struct TftpLimits {
     pub transfers_max: usize,
     /// A ROM runs one at a time, and leaves one or two behind that it does not end.
     pub transfers_per_client_max: usize,
-    /// Of the quarter that is kept, for each known host.
+    /// The part of the kept quarter that each known host has.
     pub transfers_per_host_max: usize,
     /// Requests at once before the ration of one per `request_interval` holds.
     pub requests_burst: u32,
@@ -45,7 +45,7 @@ impl Default for TftpLimits {
     }
 }
 
-/// The same request from the same port within this time is a repeat (the first answer was lost and its transfer
+/// The time within which the same request from the same port is a repeat (the first answer was lost and its transfer
 /// repeats it); later it is a machine that started again with the port it always uses.
 const REPEAT_WINDOW: Duration = Duration::from_secs(3);
 
@@ -54,7 +54,7 @@ pub struct TransferId(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IgnoreReason {
-    /// Not a request.
+    /// No request.
     Noise,
     /// A repeat of a request that is being answered.
     Repeat,

@@ -8,7 +8,7 @@
 /// Loader names are short; a path is bounded before it is looked up or logged.
 pub(crate) const PATH_BYTES_MAX: usize = 128;
 
-/// `None`: no name that could be ours.
+/// Normalises a path; gives `None` for a name that cannot be ours.
 #[must_use]
 pub fn normalise(raw: &[u8]) -> Option<String> {
     let trimmed = raw.iter().rposition(|byte| !matches!(byte, 0xff | b' ')).map_or(&raw[..0], |last| &raw[..=last]);

@@ -15,7 +15,7 @@ pub(crate) struct RequestRation {
     pub(crate) interval: Duration,
 }
 
-/// Until when an address has used up its requests. Strangers cannot fill the table of known hosts.
+/// The time until which an address has used up its requests. Strangers cannot fill the table of known hosts.
 #[derive(Debug, Default)]
 pub(crate) struct RequestRations {
     strangers: HashMap<IpAddr, Instant>,

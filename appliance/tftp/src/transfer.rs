@@ -37,7 +37,7 @@ const RESEND_FIRST: Duration = Duration::from_secs(1);
 const RESEND_MIN: Duration = Duration::from_millis(100);
 /// Doubling ends here, so that a client behind a port that comes back is served soon.
 const RESEND_MAX: Duration = Duration::from_secs(4);
-/// Without an acknowledgement of anything new for this long the client is gone, whatever was negotiated. A switch that
+/// The client is gone that acknowledges nothing new for this long, whatever was negotiated. A switch that
 /// recomputes its spanning tree takes up to 30 seconds.
 pub const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// Repeats towards an address that has not answered yet.
@@ -89,7 +89,7 @@ pub enum FailReason {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum TransferOutput<'a> {
-    /// To the client, from this transfer's own port; valid until the next call.
+    /// A packet to the client, from this transfer's own port; valid until the next call.
     Send(&'a [u8]),
     Event(TransferEvent),
 }
@@ -186,7 +186,7 @@ impl Transfer {
         self.phase == TransferPhase::Over && self.control.is_none() && self.events.is_empty()
     }
 
-    /// A datagram from the client, and from nobody else: the socket is connected to it.
+    /// A datagram from the client, and from no other one: the socket is connected to it.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
         if self.phase == TransferPhase::Over {
             return;
@@ -205,7 +205,7 @@ impl Transfer {
         }
     }
 
-    /// To be called when the time of [`Transfer::poll_timeout`] has come; too early does nothing.
+    /// Acts on the time of [`Transfer::poll_timeout`]; called too early it does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.phase == TransferPhase::Over || now < self.timer.deadline() {
             return;
@@ -343,7 +343,7 @@ struct Timer {
     /// Repeats since the last progress.
     repeats: u32,
     /// How often the interval is doubled. Other than the repeats it lasts until a round trip is measured (RFC 6298
-    /// section 5): where the link became slower, each block would be sent twice for ever, and none measured.
+    /// section 5): else a link that became slower would get each block twice without end, and none be measured.
     doublings: u32,
     /// When the last packet that was no repeat became due.
     sent_at: Instant,

@@ -1,9 +1,9 @@
 //! Which transfers may run beside each other. Pure.
 //!
 //! A quarter of all is kept for known hosts, and each of these has few of it, however many addresses are said to be its own.
-//! The rest is for everybody. When all that a request may have is taken, the transfer gives up its place whose client has
-//! not answered for the longest time: nothing shows that there is a client, since anybody can write any address into a
-//! request.
+//! All clients share the rest. When all that a request may have is taken, the transfer gives up its place whose client
+//! has not answered for the longest time: nothing shows that there is a client, since any machine can write any
+//! address into a request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TransferShares {
     pub(crate) total: usize,
-    /// Of one address, besides those that are kept for a host there.
+    /// The places of one address, besides those that are kept for a host there.
     pub(crate) per_client: usize,
-    /// Of one known host, in the part that is kept.
+    /// The places of one known host, in the part that is kept.
     pub(crate) per_host: usize,
 }
 
 impl TransferShares {
-    /// For known hosts alone: a quarter.
+    /// The places for known hosts alone: a quarter.
     pub(crate) const fn kept(self) -> usize {
         self.total / 4
     }
 
-    /// For everybody.
+    /// The places that all clients share.
     const fn common(self) -> usize {
         self.total - self.kept()
     }
 }
 
-/// From which part a transfer has its place.
+/// The part that a transfer has its place from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TransferPart {
     Common,

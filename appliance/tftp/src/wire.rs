@@ -28,7 +28,7 @@ pub(crate) const WINDOW_BYTES_MAX: u32 = 96 * 1024;
 /// whatever the link: a mebibyte with 1 % loss took it minutes. A longer one is left out of the answer (RFC 2347
 /// section 2), and the transfer's own clock counts.
 pub(crate) const TIMEOUT_MAX_S: u64 = 2;
-/// Of a client's error text in events.
+/// The longest error text of a client in events.
 const ERROR_TEXT_CHARS_MAX: usize = 80;
 /// Longest decimal that is read: more digits are no option's value.
 const DIGITS_MAX: usize = 10;
@@ -87,9 +87,9 @@ impl Negotiated {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TftpDatagram {
     Read(TftpReadRequest),
-    /// To be answered with this refusal.
+    /// A request that gets this refusal.
     Refuse(TftpRefusal),
-    /// Not a request: to be dropped, an answer could go round in circles.
+    /// No request: to be dropped, since an answer could go round in circles.
     Noise,
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn oack(negotiated: &Negotiated) -> Vec<u8> {
     Packet::Oack(options.into_iter().flatten().collect()).serialize().unwrap_or_default()
 }
 
-/// Into `packet`, which is cleared first: one allocation serves a whole transfer.
+/// Encodes into `packet`, which is cleared first: one allocation serves a whole transfer.
 pub(crate) fn write_data(block: u16, data: &[u8], packet: &mut Vec<u8>) {
     packet.clear();
     packet.extend_from_slice(&[0, OPCODE_DATA]);
@@ -240,7 +240,7 @@ pub(crate) fn write_data(block: u16, data: &[u8], packet: &mut Vec<u8>) {
     packet.extend_from_slice(data);
 }
 
-/// For fuzzing: reads `packet` in both roles.
+/// Reads `packet` in both roles, for fuzzing.
 pub fn check(packet: &[u8]) {
     if let TftpDatagram::Read(request) = parse_request(packet) {
         assert_eq!(normalise(request.path.as_bytes()).as_deref(), Some(request.path.as_str()));

@@ -1,14 +1,12 @@
-//! From the store into a bundle (S1.25), as a stream: nothing is kept in memory but the manifest and stream metadata.
+//! Exports from the store into a bundle (S1.25), as a stream: only the manifest and stream metadata are kept in memory.
 
 use std::io::{self, Read, Write};
 
 use firesteel_facts::{Hasher, Sha256};
 use tar::{Builder, EntryType, Header};
 
-use super::{
-    BundleError, BundleProgress,
-    manifest::{BundleManifest, FORMAT, StreamEntry},
-};
+use super::manifest::{BundleManifest, FORMAT, StreamEntry};
+use super::{BundleError, BundleProgress};
 use crate::import::{FileMeta, ImageMeta, ImageStore, StoreLease};
 
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -18,9 +16,9 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub struct Contents {
     /// Name of the stream and its metadata.
     pub streams: Vec<(String, Vec<u8>)>,
-    /// By raw digest.
+    /// The images, by raw digest.
     pub images: Vec<Sha256>,
-    /// By digest.
+    /// The files, by digest.
     pub files: Vec<Sha256>,
 }
 
@@ -28,7 +26,7 @@ pub struct Contents {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     pub manifest: BundleManifest,
-    /// Of manifest and blobs.
+    /// The size of manifest and blobs.
     pub bytes: u64,
 }
 

@@ -6,20 +6,16 @@ use firesteel_facts::{Hasher, Sha256};
 use tar::{Archive, Entry, EntryType};
 use tempfile::NamedTempFile;
 
-use super::{
-    BundleError, BundleProgress,
-    export::MANIFEST,
-    manifest::{BlobContent, BundleBlob, BundleManifest, MANIFEST_BYTES_MAX, bundle_sources},
-};
-use crate::{
-    catalogue,
-    import::{
-        FileMeta, ImageStore, ImportFormat, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFileRole,
-        bounds::RAW_BYTES_MAX,
-        pack::PackedImage,
-        read::{expand, fill},
-        room_limited_writer::RoomLimitedWriter,
-    },
+use super::export::MANIFEST;
+use super::manifest::{BlobContent, BundleBlob, BundleManifest, MANIFEST_BYTES_MAX, bundle_sources};
+use super::{BundleError, BundleProgress};
+use crate::catalogue;
+use crate::import::bounds::RAW_BYTES_MAX;
+use crate::import::pack::PackedImage;
+use crate::import::read::{expand, fill};
+use crate::import::room_limited_writer::RoomLimitedWriter;
+use crate::import::{
+    FileMeta, ImageStore, ImportFormat, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFileRole,
 };
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -29,9 +25,9 @@ const TAIL_BYTES_MAX: u64 = 1 << 20;
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BundleImportReport {
-    /// By raw digest; also those that were there before.
+    /// The images, by raw digest; also those that were there before.
     pub images: Vec<Sha256>,
-    /// By digest.
+    /// The files, by digest.
     pub files: Vec<Sha256>,
     /// Name and digest of the stream metadata, which is among the store's files.
     pub streams: Vec<(String, Sha256)>,
@@ -74,7 +70,7 @@ pub fn import(
     walk(bundle, Some(store), RAW_BYTES_MAX, progress)
 }
 
-/// The same without a store: says what an import would take.
+/// Reads a bundle to its end without a store: says what an import would take.
 pub fn verify(bundle: impl Read, progress: &dyn Fn(BundleProgress)) -> Result<BundleImportReport, BundleError> {
     walk(bundle, None, RAW_BYTES_MAX, progress)
 }
@@ -132,14 +128,17 @@ pub(super) fn walk(
             Some(Err(error)) => Some(damaged(&error)),
         };
     }
-    if report.ended.is_none() {
-        let mut tail = Vec::new();
-        let read = archive.into_inner().take(TAIL_BYTES_MAX).read_to_end(&mut tail);
-        if read.is_err() || tail.iter().any(|byte| *byte != 0) || tail.len() as u64 == TAIL_BYTES_MAX {
-            report.ended = Some("something follows the end of the archive".to_owned());
-        }
+    if report.ended.is_none() && !ends_in_padding(archive.into_inner()) {
+        report.ended = Some("something follows the end of the archive".to_owned());
     }
     Ok(report)
+}
+
+/// Whether nothing but zeros follows, and not too many.
+fn ends_in_padding(archive: impl Read) -> bool {
+    let mut tail = Vec::new();
+    let read = archive.take(TAIL_BYTES_MAX).read_to_end(&mut tail);
+    read.is_ok() && tail.iter().all(|byte| *byte == 0) && (tail.len() as u64) < TAIL_BYTES_MAX
 }
 
 /// Whether the archive's reader did not like what it read (these are its kinds), and not the system failed to read it.
@@ -357,7 +356,7 @@ struct Tee<R, W> {
     out: W,
     hasher: Hasher,
     bytes: u64,
-    /// Of writing; a decoder would hide which side failed.
+    /// The failure of a write; a decoder would hide which side failed.
     failed: Option<io::Error>,
 }
 

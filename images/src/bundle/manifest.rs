@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    catalogue::{DOCUMENT_BYTES_MAX, LOCATION_BYTES_MAX, is_name, shown},
-    import::{FileMeta, ImageMeta, RAW_BYTES_MAX, RecordOrigin, SourceRecord, StoredFileRole},
-};
+use crate::catalogue::{DOCUMENT_BYTES_MAX, LOCATION_BYTES_MAX, is_name, shown};
+use crate::import::{FileMeta, ImageMeta, RAW_BYTES_MAX, RecordOrigin, SourceRecord, StoredFileRole};
 
 /// The version of this form. Another one is refused, not guessed.
 pub const FORMAT: u32 = 1;
@@ -16,9 +14,9 @@ pub const FORMAT: u32 = 1;
 pub const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// Blobs of one bundle.
 pub const ITEMS_MAX: usize = 4096;
-/// As for downloads.
+/// The limit is that of downloads.
 const BLOB_BYTES_MAX: u64 = 256 << 30;
-/// Sources of one image that a bundle may tell of.
+/// The most sources of one image in a bundle.
 const SOURCES_MAX: usize = 32;
 const SECTOR_BYTES: u64 = 512;
 
@@ -85,7 +83,7 @@ impl BundleManifest {
         serde_json::to_vec_pretty(self)
     }
 
-    /// In the order of the archive.
+    /// Lists the blobs in the order of the archive.
     pub(super) fn blobs(&self) -> Vec<BundleBlob<'_>> {
         let streams = self.streams.iter().map(|entry| BundleBlob {
             digest: entry.sha256,
@@ -179,6 +177,6 @@ fn sources(digest: Sha256, sources: &[SourceRecord]) -> Result<(), ManifestError
 
 /// The sources as a bundle's word. What another appliance checked, this one did not.
 pub(super) fn bundle_sources(sources: &[SourceRecord]) -> Vec<SourceRecord> {
-    let told = |source: &SourceRecord| SourceRecord { witness: RecordOrigin::Bundle, ..source.clone() };
-    sources.iter().map(told).collect()
+    let stated = |source: &SourceRecord| SourceRecord { witness: RecordOrigin::Bundle, ..source.clone() };
+    sources.iter().map(stated).collect()
 }

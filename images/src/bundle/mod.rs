@@ -5,13 +5,13 @@
 //!   manifest.json       Manifest: what is in it, with digests and sizes
 //!   <sha256>            the blobs, in the manifest's order: stream metadata, streams of images, files
 //!
-//! ImageStore --export--> any writer        any reader --import--> ImageStore, Report
+//! ImageStore --export--> any writer        any reader --import--> ImageStore, BundleImportReport
 //! ```
 //!
 //! Names in the archive are digests and nothing else, so no path leads anywhere; only plain entries in the manifest's
-//! order are taken (tar entries are read raw: no long names, links, sparse files or attributes exist for us). Each blob is
-//! compared with its digest before it is published, and an image's stream is expanded to compare its raw digest. What was
-//! verified stays whatever comes after it; the rest is told with a reason.
+//! order are taken (tar entries are read raw: no long names, links, sparse files or attributes exist for us). Each blob
+//! is compared with its digest before it is published, and an image's stream is expanded to compare its raw digest.
+//! What was verified stays whatever comes after it; the rest is reported with a reason.
 //!
 //! A bundle proves what its images are, not where they come from: that is noted as a bundle's word
 //! ([`RecordOrigin::Bundle`](crate::import::RecordOrigin)), and what was seen here comes before it.
@@ -61,8 +61,8 @@ pub fn check(bytes: &[u8]) {
     /// Images of an input are small, lest a bomb take a second.
     const CHECKED_RAW_BYTES_MAX: u64 = 1 << 20;
     if let Ok(report) = import::walk(bytes, None, CHECKED_RAW_BYTES_MAX, &|_| {}) {
-        let told = report.unused.iter().map(|unused| &unused.reason).chain(&report.ended);
-        assert!(!told.into_iter().any(|text| text.chars().any(char::is_control)), "{report:?}");
+        let reasons = report.unused.iter().map(|unused| &unused.reason).chain(&report.ended);
+        assert!(!reasons.into_iter().any(|text| text.chars().any(char::is_control)), "{report:?}");
         assert!(report.files.len() + report.streams.len() <= bytes.len() / 512, "nothing comes of nothing");
     }
     match BundleManifest::parse(bytes) {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    json::{DuplicateJsonKey, Json},
-    parse::{StreamError, StreamMetadata},
-    parse_json,
-    text::{is_name, shown},
-};
+use super::json::{DuplicateJsonKey, Json};
+use super::parse::{StreamError, StreamMetadata};
+use super::parse_json;
+use super::text::{is_name, shown};
 
 /// Metadata of the one stream that old versions know.
 pub const STREAM_KEY: &str = "stream";
@@ -26,11 +24,11 @@ const STREAMS_MAX: usize = 64;
 /// A golden list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootImages {
-    /// Empty where the list does not say.
+    /// The release; empty where the list does not say.
     pub release_version: String,
     pub stamp: StampState,
-    /// By name of the OS stream; the one of [`STREAM_KEY`] has its own name. One that cannot be read is an error of its
-    /// own.
+    /// The streams by name of the OS stream; the one of [`STREAM_KEY`] has its own name. One that cannot be read is an
+    /// error of its own.
     pub streams: BTreeMap<String, Result<StreamMetadata, StreamError>>,
     /// Names of OS streams that cannot be names, and other things that are wrong with the list itself.
     pub faults: Vec<String>,
@@ -44,19 +42,19 @@ pub enum StampState {
     Stamped {
         operator_hash: String,
     },
-    /// Stamped for another release than the list is of: not for this one yet.
+    /// The stamps name another release than the list is of: it is not for this one yet.
     OtherRelease {
         stamped: String,
     },
 }
 
 impl BootImages {
-    /// Of the `data` of a ConfigMap.
+    /// Reads the `data` of a ConfigMap.
     pub fn of_data(data: &BTreeMap<String, String>) -> Result<Self, StreamError> {
         Self::of_values(&|key| Ok(data.get(key).map(String::as_str)))
     }
 
-    /// Of the whole object.
+    /// Reads the whole object.
     pub(super) fn of_object(json: &Json) -> Result<Self, StreamError> {
         let shape = StreamError::Shape { field: "data", wanted: "an object of texts" };
         let root = json.object().ok_or(shape.clone())?;

@@ -2,10 +2,8 @@
 
 use firesteel_facts::Architecture;
 
-use super::{
-    parse::StreamMetadata,
-    types::{Artifact, ArtifactKind, ArtifactPart, FOUR_K_SECTOR_BYTES, PLAIN_SECTOR_BYTES},
-};
+use super::parse::StreamMetadata;
+use super::types::{Artifact, ArtifactKind, ArtifactPart, FOUR_K_SECTOR_BYTES, PLAIN_SECTOR_BYTES};
 
 /// The platform whose images are for machines without a hypervisor.
 const METAL: &str = "metal";
@@ -103,7 +101,7 @@ fn of_kind(stream: &StreamMetadata, architecture: Architecture, kind: ArtifactKi
     of_metal.filter(move |artifact| artifact.architecture == architecture && artifact.kind == kind)
 }
 
-/// Nothing at all, good or bad, is told as that.
+/// An architecture with no entry at all, good or bad, has an error of its own.
 fn has_architecture(stream: &StreamMetadata, architecture: Architecture) -> Result<(), NoChoice> {
     let has = |wanted| stream.artifacts.iter().any(|artifact| artifact.architecture == wanted);
     if has(architecture) || !faults(stream, architecture).is_empty() {

@@ -22,7 +22,7 @@ pub(super) struct JsonObject(Vec<(String, Json)>);
 pub(super) struct DuplicateJsonKey;
 
 impl Json {
-    /// At most so many values in all.
+    /// Reads JSON that has at most so many values in all.
     pub(super) fn parse(bytes: &[u8], values_max: usize) -> Result<Self, serde_json::Error> {
         let left = Cell::new(values_max);
         let mut reader = serde_json::Deserializer::from_slice(bytes);

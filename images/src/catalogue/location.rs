@@ -76,7 +76,7 @@ impl ArtifactUrl {
     }
 }
 
-/// `None` where a `%` is not followed by two digits.
+/// Decodes a segment; gives `None` where a `%` is not followed by two digits.
 fn decode(segment: &str) -> Option<Vec<u8>> {
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());

@@ -1,13 +1,13 @@
 //! Stream metadata: which images an OS stream has now, and which of them a host wants (S1-2.2; S1.5, S1.6).
 //!
 //! ```text
-//! bytes --read--> Document --+-- Stream (stream metadata as Fedora CoreOS and RHCOS publish it)
-//!                            +-- BootImages (the ConfigMap coreos-bootimages: streams and their stamp)
+//! bytes --read--> SourceDocument --+-- Stream (stream metadata as Fedora CoreOS and RHCOS publish it)
+//!                                  +-- BootImages (the ConfigMap coreos-bootimages: streams and their stamp)
 //! Stream --choose--> Artifact (address, digests, signature) --import::artifact--> ImageStore
 //! ```
 //!
-//! Pure: no file, no socket, no clock. The metadata is trusted by its digests only, so everything else in it is hostile:
-//! one entry that is missing a part, has a wrong type, or names an address that we do not fetch is a
+//! Pure: no file, no socket, no clock. The metadata is trusted by its digests only, so everything else in it is
+//! hostile: one entry that is missing a part, has a wrong type, or names an address that we do not fetch is a
 //! [`StreamEntryFault`] of that entry, and all others count. What is not even a stream is an error of the whole.
 
 mod boot_images;
@@ -29,7 +29,7 @@ pub(crate) use text::{is_name, shown};
 use firesteel_facts::Architecture;
 use json::Json;
 
-/// Of one document. The largest published one has 62 kB for four architectures and thirty platforms.
+/// The longest document. The largest published one has 62 kB for four architectures and thirty platforms.
 pub const DOCUMENT_BYTES_MAX: usize = 4 << 20;
 /// Values in one document: the largest published one has 1,500; each costs some memory however short it is written.
 const VALUES_MAX: usize = 100_000;

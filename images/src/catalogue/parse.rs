@@ -1,37 +1,33 @@
 //! One stream's metadata, entry by entry (S1-2.2).
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use firesteel_facts::{Architecture, Sha256};
 
-use super::{
-    json::{DuplicateJsonKey, Json, JsonObject},
-    location::{ArtifactUrl, LocationError},
-    text::{is_name, shown},
-    types::{Artifact, ArtifactKind, ArtifactPart, of_format},
-};
+use super::json::{DuplicateJsonKey, Json, JsonObject};
+use super::location::{ArtifactUrl, LocationError};
+use super::text::{is_name, shown};
+use super::types::{Artifact, ArtifactKind, ArtifactPart, of_format};
 
-/// Of one stream; the largest published one has 78.
+/// The most artifacts of one stream; the largest published one has 78.
 const ARTIFACTS_MAX: usize = 2000;
-/// That are told apart; a person reads the first ones, the rest is counted.
+/// The faults that are listed; a person reads the first ones, the rest is counted.
 const FAULTS_MAX: usize = 100;
 
 /// What a stream offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamMetadata {
-    /// `stable`, `rhcos-4.21`, …
+    /// The name, such as `stable` or `rhcos-4.21`.
     pub name: String,
-    /// As written; empty where the stream does not say.
+    /// The time as written; empty where the stream does not say.
     pub last_modified: String,
-    /// By architecture, platform, format and part.
+    /// The artifacts by architecture, platform, format and part.
     pub artifacts: Vec<Artifact>,
     /// Entries that cannot be used, in the same order.
     pub faults: Vec<StreamEntryFault>,
-    /// More of them than are told.
-    pub faults_untold: usize,
+    /// The number of further faults, which are not listed.
+    pub faults_unlisted: usize,
 }
 
 /// Why a document is no stream at all.
@@ -142,9 +138,9 @@ impl StreamMetadata {
         found.contradictions();
         let StreamParser { artifacts, mut faults } = found;
         faults.sort_by(|a, b| a.place.cmp(&b.place));
-        let faults_untold = faults.len().saturating_sub(FAULTS_MAX);
+        let faults_unlisted = faults.len().saturating_sub(FAULTS_MAX);
         faults.truncate(FAULTS_MAX);
-        Ok(Self { name, last_modified, artifacts, faults, faults_untold })
+        Ok(Self { name, last_modified, artifacts, faults, faults_unlisted })
     }
 }
 
@@ -238,7 +234,7 @@ impl StreamParser {
         }
     }
 
-    /// Entries that cannot all be true are all faults: which one is a lie cannot be told.
+    /// Entries that cannot all be true are all faults: nothing shows which one is wrong.
     fn contradictions(&mut self) {
         let mut bad: BTreeMap<usize, FaultCause> = BTreeMap::new();
         let (mut by_digest, mut by_location) = (HashMap::new(), HashMap::new());

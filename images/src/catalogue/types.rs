@@ -64,19 +64,19 @@ const FOUR_K: &str = "4k.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
     pub architecture: Architecture,
-    /// `metal`, `openstack`, …
+    /// The platform, such as `metal` or `openstack`.
     pub platform: String,
     pub kind: ArtifactKind,
-    /// As the stream has it: `4k.raw.gz`.
+    /// The format as the stream names it: `4k.raw.gz`.
     pub format: String,
     pub part: ArtifactPart,
-    /// Of the disks that it is made for.
+    /// The size of a sector of the disks that it is made for.
     pub sector_bytes: u32,
     pub release: String,
     pub location: ArtifactUrl,
-    /// Of the bytes as downloaded.
+    /// The digest of the bytes as downloaded.
     pub sha256: Sha256,
-    /// Of the bytes once the outer compression is taken off.
+    /// The digest of the bytes once the outer compression is taken off.
     pub uncompressed_sha256: Option<Sha256>,
     /// Where the detached OpenPGP signature of the bytes as downloaded is.
     pub signature: Option<ArtifactUrl>,

@@ -40,7 +40,7 @@ pub(super) enum DownloadResponse {
 }
 
 impl DownloadClient {
-    /// The same with a login at the origin of each address. The agent's client has one of its own.
+    /// Sends a login to the origin of each address. The agent's client has one of its own.
     #[cfg(feature = "import")]
     #[must_use]
     pub fn with_login(self, login: Option<WebLogin>) -> Self {

@@ -1,10 +1,10 @@
-//! What can go wrong with a download, told so that the reader knows what to do.
+//! What can go wrong with a download, worded so that the reader knows what to do.
 
 use std::error::Error;
 
 use reqwest::StatusCode;
 
-/// Of a request or a body; it never names the address again.
+/// The cause of a failed request or body; it never names the address again.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// Each `url` is shown without its secrets.
@@ -79,7 +79,7 @@ impl HttpError {
             Self::Status { .. } => "see the log of the server",
             Self::TooLarge { .. } => "see that the address names a disk image, and one that ends",
             Self::Length { .. } => "see what the server, or a proxy before it, does to the file",
-            Self::Changed { .. } => "try again when nobody replaces the file on the server any more",
+            Self::Changed { .. } => "try again when the file on the server does not change any more",
             Self::CannotResume { .. } => "give the image's checksum, or use a server that gives strong ETags",
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a download is still one, or bytes that only keep it from standing still. Pure.
 //!
 //! One byte now and then is no stall. It would hold the place of a download for months, so what comes is looked at over
-//! minutes of waiting for it; the time in which nobody waits, because a disk is slow, is the reader's own.
+//! minutes of waiting for it; the time without waiting, because a disk is slow, is the reader's own.
 
 use std::time::Duration;
 

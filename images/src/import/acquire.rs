@@ -1,31 +1,27 @@
-//! From an address to a stored image: checksum, download, import (issue 1; of issue 6 the downloads that outlive their
-//! process, S1.5). Asynchronous; the work on the bytes runs on a blocking thread. Where the owner gives a SHA-256, the
+//! Leads from an address to a stored image: checksum, download, import (issue 1; of issue 6 the downloads that outlive
+//! their process, S1.5). Asynchronous; the work on the bytes runs on a blocking thread. Where the owner gives a SHA-256, the
 //! download lands in a partial file, which another process goes on with after a kill. Artifacts of a stream come by
 //! [`super::artifact`].
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use firesteel_dial::{WebClient, WebLogin};
 use firesteel_facts::{Sha256, shown_url};
 
-use super::{
-    bounds::ImportBounds,
-    checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
-    error::ImportError,
-    fetch::{Fetch, FetchError, Tell, fetch_small},
-    format::ImportFormat,
-    import_queue::Lanes,
-    importer::{ImportSource, Importer},
-    local::{self, LocalError},
-    partial::Partial,
-    room_limited_writer::RoomLimitedWriter,
-    stage::AcquisitionStage,
-    store::{ImageStore, StoreError, StoredImage},
-};
+use super::bounds::ImportBounds;
+use super::checksum::{Checksum, ChecksumError, FILE_BYTES_MAX};
+use super::error::ImportError;
+use super::fetch::{Fetch, FetchError, Tell, fetch_small};
+use super::format::ImportFormat;
+use super::import_queue::Lanes;
+use super::importer::{ImportSource, Importer};
+use super::local::{self, LocalError};
+use super::partial::Partial;
+use super::room_limited_writer::RoomLimitedWriter;
+use super::stage::AcquisitionStage;
+use super::store::{ImageStore, StoreError, StoredImage};
 use crate::http::{Download, DownloadClient, DownloadLimits, HttpError};
 
 /// What to get; the fields of an image as an owner writes them.
@@ -38,9 +34,9 @@ pub struct ImageRequest {
     /// `md5`, `sha256`, `sha512`, `auto` or empty.
     pub checksum_type: String,
     pub declared: Option<ImportFormat>,
-    /// For the origins of image and checksum.
+    /// The login for the origins of image and checksum.
     pub login: Option<WebLogin>,
-    /// Who wants it, by whatever name: owners share places and turns. Empty: whoever runs this process.
+    /// The owner's name: owners share places and turns. Empty: the operator of this process.
     pub owner: String,
 }
 
@@ -167,13 +163,13 @@ impl Acquirer {
         }
     }
 
-    /// The same with other bounds.
+    /// Sets other bounds of downloads.
     #[must_use]
     pub fn with_limits(self, limits: DownloadLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The same with other bounds of what an image may cost.
+    /// Sets other bounds of what an image may cost.
     #[must_use]
     pub fn with_bounds(self, bounds: ImportBounds) -> Self {
         Self { importer: self.importer.with_bounds(bounds), ..self }
@@ -211,15 +207,14 @@ impl Acquirer {
             "file" => {
                 drop(pass);
                 let file = local::open(&request.url, self.local_root.as_deref())?;
-                self.import(file, origin, (request.owner.as_str(), progress)).await
+                self.import(file, origin, &request.owner, progress).await
             }
             "http" | "https" => {
                 if let Some(sha256) = sha256 {
                     match self.fetch(request, sha256).run(&progress).await {
                         Ok(fetched) => {
                             drop(pass);
-                            let whose = (request.owner.as_str(), progress);
-                            return self.import_partial(fetched.partial, origin, whose, false).await;
+                            return self.import_partial(fetched.partial, origin, &request.owner, progress, false).await;
                         }
                         // Another download of the same is under way: this one goes its own way.
                         Err(FetchError::Busy) => {}
@@ -230,7 +225,7 @@ impl Acquirer {
                 drop(pass);
                 let path = spooled.path().to_path_buf();
                 let file = spooled.reopen().map_err(|source| AcquireError::Spool { path, source })?;
-                let image = self.import(file, origin, (request.owner.as_str(), progress)).await;
+                let image = self.import(file, origin, &request.owner, progress).await;
                 drop(spooled);
                 image
             }
@@ -255,7 +250,7 @@ impl Acquirer {
         Ok(Some(Checksum::find(&content, &name, &request.checksum_type)?))
     }
 
-    /// With the request's login.
+    /// The client with the request's login.
     fn client_for(&self, request: &ImageRequest) -> DownloadClient {
         self.client.clone().with_login(request.login.clone())
     }
@@ -268,7 +263,7 @@ impl Acquirer {
             url: request.url.clone(),
             sha256,
             signature: None,
-            // Nobody may come again for a host's image, and its owner was told that nothing stays.
+            // No other attempt may come for a host's image, and its owner knows that nothing stays.
             keeps_parts: false,
         }
     }
@@ -279,12 +274,13 @@ impl Acquirer {
         &self,
         partial: Partial,
         origin: ImportSource,
-        (owner, progress): (&str, Tell),
+        owner: &str,
+        progress: Tell,
         keeps_parts: bool,
     ) -> Result<StoredImage, AcquireError> {
         let path = partial.path().to_path_buf();
         let file = std::fs::File::open(&path).map_err(|source| AcquireError::Spool { path, source })?;
-        let image = self.import(file, origin, (owner, progress)).await;
+        let image = self.import(file, origin, owner, progress).await;
         let is_of_use = match &image {
             Err(AcquireError::Import { source, .. }) => matches!(**source, ImportError::Store(_)),
             Err(AcquireError::Ended { .. }) => true,
@@ -321,13 +317,14 @@ impl Acquirer {
         &self,
         file: std::fs::File,
         origin: ImportSource,
-        (owner, progress): (&str, Tell),
+        owner: &str,
+        progress: Tell,
     ) -> Result<StoredImage, AcquireError> {
         let importer = self.importer.clone();
         let url = shown_url(&origin.url);
         let source_bytes = file.metadata().map_or(0, |found| found.len());
         let pass = self.lanes.imports.enter(owner, waiting(&progress, source_bytes)).await;
-        // The work goes on where nobody waits for it any more, and so does its turn.
+        // The work goes on when its caller is gone, and so does its turn.
         let task = tokio::task::spawn_blocking(move || {
             let imported = importer.import(file, &origin, &|seen| {
                 progress(AcquisitionStage::Importing { source_bytes: seen.source_bytes, raw_bytes: seen.raw_bytes });
@@ -352,7 +349,7 @@ impl Acquirer {
 /// What a request says of the checksum.
 enum StatedChecksum<'a> {
     Digest(Checksum),
-    /// Of a file of checksums.
+    /// The address of a file of checksums.
     Address(&'a str),
 }
 

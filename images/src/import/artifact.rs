@@ -1,5 +1,5 @@
-//! From an artifact of a stream to what is stored (S1.5): eligible only once the bytes match `sha256`, the signature where
-//! there is one and a key, and `uncompressed-sha256` where there is one.
+//! Leads from an artifact of a stream to what is stored (S1.5): eligible only once the bytes match `sha256`, the
+//! signature where there is one and a key, and `uncompressed-sha256` where there is one.
 //!
 //! ```text
 //! Wanted --already stored?--------------------------------------------> Acquired
@@ -13,37 +13,33 @@ use std::{fs::File, io, path::PathBuf, sync::Arc, time::SystemTime};
 
 use firesteel_facts::{Sha256, shown_url};
 
-use super::{
-    acquire::{AcquireError, Acquirer, chain, waiting},
-    error::ImportError,
-    fetch::{Fetch, FetchError, SignatureCheck, Tell, VerifiedDownload, fetch_small},
-    importer::{ImportSource, Importer},
-    store::{
-        FileMeta, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFile, StoredFileRole, StoredImage,
-        without_secrets,
-    },
+use super::acquire::{AcquireError, Acquirer, chain, waiting};
+use super::error::ImportError;
+use super::fetch::{Fetch, FetchError, SignatureCheck, Tell, VerifiedDownload, fetch_small};
+use super::importer::{ImportSource, Importer};
+use super::store::{
+    FileMeta, ImportNotes, RecordOrigin, SourceRecord, StoreError, StoredFile, StoredFileRole, StoredImage,
+    without_secrets,
 };
-use crate::{
-    catalogue::{Artifact, ArtifactPart},
-    http::HttpError,
-    openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
-};
+use crate::catalogue::{Artifact, ArtifactPart};
+use crate::http::HttpError;
+use crate::openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError};
 
-/// In the lanes: streams are of whoever runs the appliance.
+/// The owner in the lanes: streams belong to the operator of the appliance.
 const OWNER: &str = "";
 
 /// An artifact as it is to be in the store.
 #[derive(Clone, Debug)]
 pub struct ArtifactRequest {
     pub url: String,
-    /// Of the bytes as downloaded.
+    /// The digest of the bytes as downloaded.
     pub sha256: Sha256,
     pub uncompressed_sha256: Option<Sha256>,
     /// Where the detached signature is, where the stream gives one.
     pub signature_url: Option<String>,
     /// Keys that may have made it. Without keys a signature is not looked at.
     pub keyring: Option<Arc<Keyring>>,
-    /// `None`: the image of a disk, which is packed for the writer. Else the file is kept as it is.
+    /// The role of a file that is kept as it is; without one it is the image of a disk, which is packed for the writer.
     pub role: Option<StoredFileRole>,
     pub release: String,
 }
@@ -86,7 +82,7 @@ pub enum StoredArtifact {
 pub enum SignatureState {
     /// The stream gives none.
     None,
-    /// There is one that nobody here checked: no key is configured, or only a bundle says where the image comes from.
+    /// There is an unchecked one: no key is configured, or only a bundle says where the image comes from.
     Unverified,
     Good {
         fingerprint: String,
@@ -97,8 +93,8 @@ pub enum SignatureState {
 pub struct Acquired {
     pub stored: StoredArtifact,
     pub signature: SignatureState,
-    /// `false`: a bundle says that this image is the artifact. One that was seen here comes before it. A file that is kept
-    /// as it is needs nobody's word: its digest, which was compared here, is the artifact's.
+    /// Whether it was seen here; else a bundle says that this image is the artifact. One that was seen here comes first.
+    /// A file that is kept as it is needs no such statement: its digest, which was compared here, is the artifact's.
     pub is_seen_here: bool,
 }
 
@@ -237,7 +233,7 @@ impl Acquirer {
                     release: wanted.release.clone(),
                     signed_by,
                 };
-                let imported = self.import_partial(fetched.partial, origin, (OWNER, progress), true).await;
+                let imported = self.import_partial(fetched.partial, origin, OWNER, progress, true).await;
                 StoredArtifact::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {

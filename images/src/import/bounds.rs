@@ -1,4 +1,4 @@
-//! What an import may cost, in bytes and in processor time. Pure: whoever meters it brings the clock.
+//! What an import may cost, in bytes and in processor time. Pure: the caller brings the clock.
 //!
 //! A high ratio of what an image holds to what was downloaded is no reason to refuse it: disks are mostly empty. What
 //! counts is the disk as a whole, for each of its bytes is hashed; the part of it that is not zeros; and the time that
@@ -12,17 +12,17 @@ pub const RAW_BYTES_MAX: u64 = 1 << 40;
 pub const ALLOCATED_BYTES_MAX: u64 = SOURCE_BYTES_MAX;
 /// Largest file, as it is downloaded, and without its outer compression; the same bound as for downloads.
 pub const SOURCE_BYTES_MAX: u64 = 256 << 30;
-/// Zeros are told from data in blocks of so many bytes.
+/// The size of the blocks that are either zeros or data.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Any import may take so much processor time.
 const CPU_FREE: Duration = Duration::from_secs(300);
-/// And so much more for each GiB of the file: ten times what the slowest decoder takes for it on a small machine.
+/// The further time for each GiB of the file: ten times what the slowest decoder takes for it on a small machine.
 const CPU_PER_SOURCE_GIB: Duration = Duration::from_secs(120);
-/// For each GiB of data.
+/// The further time for each GiB of data.
 const CPU_PER_ALLOCATED_GIB: Duration = Duration::from_secs(120);
-/// For each GiB of the disk, holes included: SHA-256 at 50 MiB/s, a tenth of what a processor without instructions for
-/// it does.
+/// The further time for each GiB of the disk, holes included: SHA-256 at 50 MiB/s, a tenth of what a processor without
+/// instructions for it does.
 const CPU_PER_LOGICAL_GIB: Duration = Duration::from_secs(20);
 
 /// What one import may use.
@@ -42,15 +42,15 @@ impl Default for ImportBounds {
 /// What an import used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportCost {
-    /// Of the file as it is downloaded.
+    /// The bytes of the file as it is downloaded.
     pub source_bytes: u64,
-    /// Of the file without its outer compression, where it is put aside first.
+    /// The bytes of the file without its outer compression, where it is put aside first.
     pub spooled_bytes: u64,
-    /// Of the raw image, holes included.
+    /// The bytes of the raw image, holes included.
     pub logical_bytes: u64,
-    /// Of the raw image, without blocks of zeros.
+    /// The bytes of the raw image, without blocks of zeros.
     pub allocated_bytes: u64,
-    /// Of the thread that reads, expands and hashes.
+    /// The processor time of the thread that reads, expands and hashes.
     pub cpu: Duration,
 }
 
@@ -125,17 +125,17 @@ impl<'a> ImportMeter<'a> {
         self.spent.get().source_bytes
     }
 
-    /// So many bytes more of the file.
+    /// Counts this many bytes more of the file.
     pub(crate) fn source(&self, bytes: u64) -> Result<(), BoundExceeded> {
         self.add(ImportCost { source_bytes: bytes, ..ImportCost::default() })
     }
 
-    /// So many bytes more of what is put aside.
+    /// Counts this many bytes more of what is put aside.
     pub(crate) fn spooled(&self, bytes: u64) -> Result<(), BoundExceeded> {
         self.add(ImportCost { spooled_bytes: bytes, ..ImportCost::default() })
     }
 
-    /// So many bytes more of the raw image, and of its data.
+    /// Counts this many bytes more of the raw image, and of its data.
     pub(crate) fn raw(&self, logical_bytes: u64, allocated_bytes: u64) -> Result<(), BoundExceeded> {
         self.add(ImportCost { logical_bytes, allocated_bytes, ..ImportCost::default() })
     }

@@ -61,7 +61,7 @@ pub enum ChecksumError {
     Type(String),
     #[error("{0:?} is no checksum: expected 32 (md5), 64 (sha256) or 128 (sha512) hexadecimal digits")]
     Text(String),
-    /// What it holds is not told: its address may lead to anything that the appliance reaches.
+    /// The content is not shown: its address may lead to anything that the appliance reaches.
     #[error("the checksum file holds no checksum of 32 (md5), 64 (sha256) or 128 (sha512) hexadecimal digits")]
     File,
     #[error("the checksum has {found} hexadecimal digits, but {algorithm} has {expected}")]
@@ -165,7 +165,7 @@ fn split_line(line: &str) -> Option<(&str, &str)> {
     Some((digits, file.strip_prefix('*').unwrap_or(file)))
 }
 
-/// Without what may be a secret: what is no checksum may be an address.
+/// Cuts off what may be a secret: what is no checksum may be an address.
 fn shorten(text: &str) -> String {
     shown_url(text).chars().take(140).collect()
 }
@@ -262,7 +262,7 @@ mod tests {
             Checksum::find(&format!("{SHA256}\n"), "anything", "").unwrap(),
             Checksum::parse(SHA256, "").unwrap()
         );
-        // What it says is not told, as an answer may be anybody's.
+        // The content is not shown, for any server may have answered.
         for text in ["a-secret\n", "secret:00112233445566778899aabbccddeeff\n", "{\"token\":\"secret\"}\n"] {
             let error = Checksum::find(text, "disk.raw", "").unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");

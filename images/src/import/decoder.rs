@@ -2,7 +2,7 @@
 //!
 //! xz and zstd remember what they gave last, in a dictionary or window whose size the file states. A file of kilobytes
 //! can state gigabytes. The libraries hold each block and frame against the same bound; here the first one is read, so
-//! that whoever made the file is told the number.
+//! that the error names the number.
 
 use std::{fmt, io};
 
@@ -10,7 +10,7 @@ use super::format::ImportFormat;
 
 /// The longest dictionary or window: what `xz -9` (64 MiB), `zstd -22` and `zstd --long` (128 MiB) ask for.
 pub(crate) const HISTORY_BYTES_MAX: u64 = 128 << 20;
-/// As a power of two.
+/// The longest history, as a power of two.
 pub(crate) const HISTORY_LOG_MAX: u32 = HISTORY_BYTES_MAX.trailing_zeros();
 /// What a decoder takes in all.
 pub(crate) const DECODER_BYTES_MAX: usize = 130 << 20;
@@ -20,7 +20,7 @@ const _: () = assert!(DECODER_BYTES_MAX as u64 > HISTORY_BYTES_MAX);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryTooLong {
     pub format: ImportFormat,
-    /// `None`: it is not the first block or frame that asks.
+    /// The bytes that the first block or frame asks for; `None` where another one asks.
     pub asked_bytes: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn name(format: ImportFormat, error: io::Error) -> io::Error {
     if is_history { io::Error::other(HistoryTooLong { format, asked_bytes: None }) } else { error }
 }
 
-/// Of xz-file-format 1.2.1: the block header, section 3.1, behind the stream header of 12 bytes.
+/// Reads the block header (xz-file-format 1.2.1, section 3.1), behind the stream header of 12 bytes.
 fn xz(head: &[u8]) -> Option<HeaderPromise> {
     const STREAM_HEADER_BYTES: usize = 12;
     const LZMA2: u64 = 0x21;

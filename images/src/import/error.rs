@@ -2,15 +2,13 @@
 
 use std::io;
 
-use super::{
-    bounds::BoundExceeded,
-    checksum::Checksum,
-    content::ContentFault,
-    decoder::HistoryTooLong,
-    format::{ImportFormat, Unsupported},
-    qcow2::Qcow2Error,
-    store::StoreError,
-};
+use super::bounds::BoundExceeded;
+use super::checksum::Checksum;
+use super::content::ContentFault;
+use super::decoder::HistoryTooLong;
+use super::format::{ImportFormat, Unsupported};
+use super::qcow2::Qcow2Error;
+use super::store::StoreError;
 use firesteel_facts::Sha256;
 
 /// Why an import ended without an image.

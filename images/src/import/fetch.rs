@@ -1,34 +1,30 @@
-//! One file whose digest is known, from a server into a [`Partial`]: resumed, checked while it comes, begun anew where the
-//! server's file changed, never a mixture of two (S1.5).
+//! One file whose digest is known, from a server into a [`Partial`]: resumed, checked while it comes, begun again when
+//! the server's file changed, never a mixture of two (S1.5).
 //!
 //! ```text
-//! partial file --reread--> Checks <--update-- Download --append--> partial file --every 32 MiB--> disk
+//! partial file --reread--> DownloadChecks <--update-- Download --append--> partial file --every 32 MiB--> disk
 //!                            | sha256, signature
 //!                            v
-//!                     Fetched | FetchError (what is wrong is removed, what is only cut stays)
+//!                     VerifiedDownload | FetchError (what is wrong is removed, what is only cut stays)
 //! ```
 
 use std::sync::Arc;
 
 use firesteel_facts::{Hasher, Sha256, shown_url};
 
-use super::{
-    partial::Partial,
-    stage::AcquisitionStage,
-    store::{ImageStore, StoreError},
-};
-use crate::{
-    http::{Download, DownloadClient, DownloadLimits, HttpError},
-    openpgp::{Keyring, SignatureError, VerifiedSignature, Verifier},
-};
+use super::partial::Partial;
+use super::stage::AcquisitionStage;
+use super::store::{ImageStore, StoreError};
+use crate::http::{Download, DownloadClient, DownloadLimits, HttpError};
+use crate::openpgp::{Keyring, SignatureError, VerifiedSignature, Verifier};
 
-/// Times that a file may change on its server before we give up: somebody uploads it over and over.
+/// Times that a file may change on its server before we give up: it is uploaded over and over.
 const RESTARTS_MAX: u32 = 3;
-/// A small file comes within so many stalls, five minutes: all attempts that bring nothing take less. One byte now and then
-/// is no stall, and would hold up for days whoever waits for the file.
+/// A small file comes within so many stalls, five minutes: all attempts that bring nothing take less. One byte now and
+/// then is no stall, and would delay the file for days.
 const SMALL_STALLS: u32 = 10;
-/// Progress of reading what is there already is told this often.
-const TOLD_BYTES: u64 = 16 << 20;
+/// The bytes between two reports of progress while what is there already is read.
+const REPORTED_BYTES: u64 = 16 << 20;
 
 pub(crate) type Tell = Arc<dyn Fn(AcquisitionStage) + Send + Sync>;
 
@@ -62,7 +58,7 @@ pub(crate) struct VerifiedDownload {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    #[error("somebody else is downloading it already")]
+    #[error("another download of it is under way")]
     Busy,
     #[error(transparent)]
     Http(#[from] HttpError),
@@ -112,7 +108,11 @@ impl Fetch {
                     Err(error) => return Err(removed(partial, error).await),
                 },
                 Err(FetchError::Http(HttpError::Changed { why, .. })) if restarts < RESTARTS_MAX => {
-                    tracing::info!(url = shown_url(&self.url), why, "the file changed: downloading it anew");
+                    tracing::info!(
+                        url = shown_url(&self.url),
+                        why,
+                        "the file changed on its server; its download begins again"
+                    );
                 }
                 Err(error) if is_hopeless(&error) || !keeps_parts => return Err(removed(partial, error).await),
                 Err(error) => return Err(error),
@@ -144,8 +144,8 @@ impl Fetch {
         tell: &Tell,
     ) -> Result<(Partial, Result<(DownloadChecks, bool), FetchError>), FetchError> {
         let checks = self.checks()?;
-        let told = tell.clone();
-        let (partial, checks) = blocking(move || reread(partial, checks, &told)).await??;
+        let reported = tell.clone();
+        let (partial, checks) = blocking(move || reread(partial, checks, &reported)).await??;
         let in_parts = partial.bytes() > 0;
         let mut hold = PartialHolder { partial: Some(partial), checks, in_parts };
         let result = self.download(&mut hold, tell).await;
@@ -202,13 +202,13 @@ fn reread(
 ) -> Result<(Partial, DownloadChecks), StoreError> {
     let total_bytes = partial.bytes();
     if total_bytes > 0 {
-        let (mut done_bytes, mut told_bytes) = (0, 0);
+        let (mut done_bytes, mut reported_bytes) = (0, 0);
         tell(AcquisitionStage::Rereading { done_bytes, total_bytes });
         partial.reread(&mut |bytes| {
             checks.update(bytes);
             done_bytes += bytes.len() as u64;
-            if done_bytes - told_bytes >= TOLD_BYTES || done_bytes == total_bytes {
-                told_bytes = done_bytes;
+            if done_bytes - reported_bytes >= REPORTED_BYTES || done_bytes == total_bytes {
+                reported_bytes = done_bytes;
                 tell(AcquisitionStage::Rereading { done_bytes, total_bytes });
             }
         })?;

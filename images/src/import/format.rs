@@ -37,7 +37,7 @@ pub enum Unsupported {
     Empty,
     #[error("it is {0}; publish the image as raw (also gzip, xz or zstd) or qcow2")]
     Known(&'static str),
-    /// What it says is not told: an address may lead to anything that the appliance reaches.
+    /// The content is not shown: an address may lead to anything that the appliance reaches.
     #[error("it is a text, perhaps an error page of the server; publish the image as raw or qcow2")]
     Text,
 }

@@ -1,11 +1,9 @@
 //! gzip as gzip(1) reads it: members in a row are one stream, zeros behind the last one are padding, and other bytes
 //! behind it are left out and counted (RFC 1952 does not say what they are; firmware images have signatures there).
 
-use std::{
-    cell::Cell,
-    io::{self, BufRead, Read},
-    rc::Rc,
-};
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
 
 use flate2::bufread::GzDecoder;
 
@@ -24,7 +22,7 @@ impl TrailingBytes {
 
 /// Expands all members of a stream.
 pub(super) struct GzipMembers<R> {
-    /// `None`: all of them were read, or one could not be.
+    /// The decoder, until all of them were read, or one could not be.
     decoder: Option<GzDecoder<PeekReader<R>>>,
     trailing: TrailingBytes,
 }
@@ -77,7 +75,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
 /// A source whose next bytes can be looked at.
 struct PeekReader<R> {
     seen: Vec<u8>,
-    /// Of them, so many were read since.
+    /// The number of them that were read since.
     given: usize,
     inner: R,
 }

@@ -1,4 +1,4 @@
-//! Whose turn it is: so many at a time, and of those who wait the owner first who has the fewest at work.
+//! The turns of owners: so many at a time, and among those that wait the owner first that has the fewest at work.
 //!
 //! ```text
 //! acquire --place--> [ wait | download ] --> [ wait | import ] --> stored
@@ -9,10 +9,8 @@
 //! lanes of their own, and servers that are slow keep no image from being imported that is here. Nothing ends a slow
 //! download for another one, so an owner has three quarters of places and downloads at most.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -31,7 +29,7 @@ const fn share(of: usize) -> usize {
 /// The lanes of one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Lanes {
-    /// How many each owner has; who has none is not in it.
+    /// How many each owner has; an owner with none is not in it.
     places: Arc<Mutex<BTreeMap<String, usize>>>,
     pub(crate) downloads: Arc<WorkLane>,
     pub(crate) imports: Arc<WorkLane>,
@@ -103,7 +101,7 @@ impl WorkLane {
         let mut moved = self.moved.subscribe();
         let ticket = self.order().join(owner);
         let pass = LanePass { lane: Arc::clone(self), ticket };
-        let mut told = None;
+        let mut reported = None;
         loop {
             let ahead = {
                 let mut order = self.order();
@@ -112,8 +110,8 @@ impl WorkLane {
                 }
                 order.tickets_ahead(ticket)
             };
-            if told != Some(ahead) {
-                told = Some(ahead);
+            if reported != Some(ahead) {
+                reported = Some(ahead);
                 tell(ahead);
             }
             // The sender lives as long as this lane.
@@ -168,7 +166,7 @@ impl LaneOrder {
         true
     }
 
-    /// Of those whose owners have the fewest at work the one that came first. Who has the whole share waits.
+    /// Chooses the oldest one among those whose owners have the fewest at work. An owner with its whole share waits.
     fn first(&self) -> Option<u64> {
         let mut at_work: BTreeMap<&str, usize> = BTreeMap::new();
         for owner in self.working.values() {
@@ -194,10 +192,8 @@ impl LaneOrder {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering},
-        time::Duration,
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -249,10 +245,10 @@ mod tests {
                 let (lane, now, most) = (Arc::clone(&lane), Arc::clone(&now), Arc::clone(&most));
                 let waited = Arc::clone(&waited);
                 tokio::spawn(async move {
-                    let told = |ahead: u32| {
+                    let reported = |ahead: u32| {
                         waited.fetch_max(ahead as usize, Ordering::SeqCst);
                     };
-                    let pass = lane.enter("a", told).await;
+                    let pass = lane.enter("a", reported).await;
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     now.fetch_sub(1, Ordering::SeqCst);
@@ -260,7 +256,7 @@ mod tests {
                 })
             })
             .collect();
-        // Those that give up while they wait are in nobody's way.
+        // Those that give up while they wait delay no other one.
         tasks.iter().skip(10).step_by(7).for_each(tokio::task::JoinHandle::abort);
         for task in tasks {
             drop(task.await);

@@ -1,27 +1,21 @@
 //! One import: detect, expand, pack, compare, publish.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek as _},
-};
+use std::fs::File;
+use std::io::{self, Read, Seek as _};
 
 use firesteel_facts::{Hasher, Sha256};
 
-use super::{
-    bounds::{ImportBounds, ImportMeter},
-    checksum::{Checksum, SourceHasher},
-    decoder,
-    error::ImportError,
-    format::{self, HEAD_BYTES, ImportFormat},
-    gzip::TrailingBytes,
-    import_queue::IMPORTS_AT_ONCE,
-    pack,
-    processor::time_of_thread,
-    qcow2,
-    read::{MeteredSource, expand, expand_counting, fill},
-    store::{ImageStore, ImportNotes, RecordOrigin, SourceRecord, StoredImage, without_secrets},
-    work::{CheckedDisk, ImportProgress, ImportWork, SPOOL_BYTES, unreadable},
-};
+use super::bounds::{ImportBounds, ImportMeter};
+use super::checksum::{Checksum, SourceHasher};
+use super::error::ImportError;
+use super::format::{self, HEAD_BYTES, ImportFormat};
+use super::gzip::TrailingBytes;
+use super::import_queue::IMPORTS_AT_ONCE;
+use super::processor::time_of_thread;
+use super::read::{MeteredSource, expand, expand_counting, fill};
+use super::store::{ImageStore, ImportNotes, RecordOrigin, SourceRecord, StoredImage, without_secrets};
+use super::work::{CheckedDisk, ImportProgress, ImportWork, SPOOL_BYTES, unreadable};
+use super::{decoder, pack, qcow2};
 
 /// What is read at once of what is put aside, and kept of what is read.
 const BUFFERS_BYTES: usize = 4 << 20;
@@ -43,16 +37,16 @@ pub struct Importer {
 /// What the owner says of a source.
 #[derive(Clone, Debug, Default)]
 pub struct ImportSource {
-    /// Kept in the metadata without user, password, query and fragment.
+    /// The address; the metadata keeps it without user, password, query and fragment.
     pub url: String,
-    /// Of the bytes as given; nothing is stored unless it fits.
+    /// The checksum of the bytes as given; nothing is stored unless it fits.
     pub expected: Option<Checksum>,
     /// A declared format, `raw` or `qcow2`: another content is an error, and bytes that do not look like a disk are none.
     /// `None` goes by content.
     pub declared: Option<ImportFormat>,
-    /// Of the bytes once the outer compression is taken off; nothing is stored unless it fits.
+    /// The digest of the bytes once the outer compression is taken off; nothing is stored unless it fits.
     pub uncompressed_sha256: Option<Sha256>,
-    /// Noted as they are.
+    /// The release and the signer, noted as they are.
     pub release: String,
     pub signed_by: String,
 }
@@ -63,7 +57,7 @@ impl Importer {
         Self { store, bounds: ImportBounds::default() }
     }
 
-    /// The same with other bounds.
+    /// Sets other bounds.
     #[must_use]
     pub fn with_bounds(self, bounds: ImportBounds) -> Self {
         Self { bounds, ..self }

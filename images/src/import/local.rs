@@ -1,10 +1,8 @@
 //! Images that lie on the appliance itself: `file://` addresses, below one folder only.
 
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use firesteel_facts::shown_url;
 

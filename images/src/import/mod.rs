@@ -1,4 +1,4 @@
-//! From what people publish to what hosts are written from: any supported format becomes one
+//! Leads from what people publish to what hosts are written from: any supported format becomes one
 //! zstd stream of independent frames of the raw image, with digests of both, named by digest.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! S1.5: an image is eligible only after its bytes match `sha256` and `uncompressed-sha256`; S1-11: what is in the store is
-//! downloaded and verified, and says whether this appliance saw it or only a bundle tells of it.
+//! downloaded and verified, and says whether this appliance saw it or only a bundle names it.
 //!
 //! Everything happens in this process: no parser runs as a child, none runs on a host. The bytes
 //! are hostile until their checksum fits, and also then: every reader is bounded, in memory by [`MEMORY_BYTES_MAX`],

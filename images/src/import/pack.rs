@@ -9,25 +9,19 @@
 //! A frame of zeros is neither copied nor compressed, and where the image knows of a hole it is not
 //! read either. It is hashed all the same, for the digest of the image is one of all its bytes.
 
-use std::{
-    io::{self, Read, Write},
-    sync::{
-        OnceLock,
-        mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
-    },
-    thread,
-};
+use std::io::{self, Read, Write};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
 
 use firesteel_facts::{Hasher, Sha256};
 
-use super::{
-    bounds::{BLOCK_BYTES, BoundExceeded},
-    read::fill,
-};
+use super::bounds::{BLOCK_BYTES, BoundExceeded};
+use super::read::fill;
 
 /// Large enough to compress as well as one stream does, small enough for an agent's memory.
 pub const FRAME_BYTES: usize = 4 << 20;
-/// Measured on files of `/usr`: 3 packs 270 MB/s on one core; 5 and 9 make streams 4 and 10 %
+/// The level, measured on files of `/usr`: 3 packs 270 MB/s on one core; 5 and 9 make streams 4 and 10 %
 /// smaller but take 2.2 and 4 times as long; all unpack alike (1 GB/s).
 pub(crate) const LEVEL: i32 = 3;
 const SECTOR_BYTES: usize = 512;
@@ -73,7 +67,7 @@ pub(crate) type PackSeen<'a> = dyn FnMut(u64, u64) -> Result<(), BoundExceeded> 
 pub(crate) struct PackedImage {
     pub(crate) raw_bytes: u64,
     pub(crate) raw_sha256: Sha256,
-    /// Of what the reader gave: the same but for the padding.
+    /// The digest of what the reader gave: the same but for the padding.
     pub(crate) given_sha256: Sha256,
     pub(crate) stream_bytes: u64,
     pub(crate) stream_sha256: Sha256,
@@ -144,7 +138,7 @@ struct FrameFeed<'a> {
     image: &'a mut dyn RawImage,
     used: &'a Receiver<Vec<u8>>,
     hasher: Hasher,
-    /// Of what came before the padding, where there is some.
+    /// The digest of what came before the padding, where there is some.
     unpadded: Option<Sha256>,
     /// A buffer that only held zeros.
     spare: Option<Vec<u8>>,
@@ -169,7 +163,7 @@ fn feed(
         raw_bytes += piece.bytes as u64;
         seen(piece.bytes as u64, piece.data_bytes)?;
         let last = piece.bytes < FRAME_BYTES;
-        // Nobody takes it when the writer failed, whose error is then returned.
+        // The send fails when the writer failed, whose error is then returned.
         if input.send(piece.job).is_err() || last {
             break;
         }

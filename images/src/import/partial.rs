@@ -3,28 +3,24 @@
 //!
 //! ```text
 //! partial-<sha256>        the bytes; locked by its writer
-//! partial-<sha256>.json   Record: which address, what the server calls the bytes, how many are safe
+//! partial-<sha256>.json   PartialDownloadRecord: which address, what the server calls the bytes, how many are safe
 //! ```
 //!
-//! Every [`FLUSH_BYTES`] the file is flushed to the disk and then the record is written, so a record never promises more
-//! than the disk holds. What came after the last record is cut off at the next opening: after a crash of the machine it
-//! may be zeros.
+//! Every [`FLUSH_BYTES`] the file is flushed to the disk and then the record is written, so a record never promises
+//! more than the disk holds. What came after the last record is cut off at the next opening: after a crash of the
+//! machine it may be zeros.
 
-use std::{
-    fs::File,
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
-};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
 
-use super::{
-    room_limited_writer::Room,
-    store::{FileMeta, ImageStore, StoreError, StoredFile, read_bounded, remove_if_there},
-};
+use super::room_limited_writer::Room;
+use super::store::{FileMeta, ImageStore, StoreError, StoredFile, read_bounded, remove_if_there};
 use crate::http::Validator;
 
 /// A kill or a loss of power costs at most so many bytes of a download: at 100 MB/s a third of a second, while a flush
@@ -37,7 +33,7 @@ const OPEN_ATTEMPTS: usize = 16;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PartialDownloadRecord {
-    /// Of the address: that may hold a password.
+    /// The digest of the address, which may hold a password.
     address_sha256: Sha256,
     validator: Option<Validator>,
     total_bytes: Option<u64>,
@@ -55,7 +51,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Opens or makes the file. `None`: somebody else is writing it. What was downloaded from another address is given
+    /// Opens or makes the file; gives `None` while another download writes it. What came from another address is given
     /// up: that server may have another file under way, and bytes of two files are never mixed.
     pub(crate) fn open(store: &ImageStore, sha256: &Sha256, url: &str) -> Result<Option<Self>, StoreError> {
         let path = store.partial_path(sha256);
@@ -154,7 +150,7 @@ impl Partial {
         self.store.write_json(&record_path(&self.path), &self.record)
     }
 
-    /// Gives up what is there and begins anew.
+    /// Gives up what is there and begins again.
     pub(crate) fn restart(&mut self) -> Result<(), StoreError> {
         remove_if_there(&record_path(&self.path))?;
         self.record =
@@ -170,7 +166,7 @@ impl Partial {
 
     /// Removes file and record.
     pub(crate) fn remove(self) -> Result<(), StoreError> {
-        // The record first: a file without one is begun anew, a record alone would speak of another file.
+        // The record first: a file without one is begun again, a record alone would describe another file.
         remove_if_there(&record_path(&self.path))?;
         remove_if_there(&self.path)
     }

@@ -1,20 +1,16 @@
 //! Small readers that nest: one that meters and hashes a source, one that expands a compression.
 
-use std::{
-    cell::Cell,
-    io::{self, BufRead, BufReader, Read},
-    rc::Rc,
-};
+use std::cell::Cell;
+use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 use liblzma::stream::{CONCATENATED, Stream};
 
-use super::{
-    bounds::ImportMeter,
-    checksum::SourceHasher,
-    decoder::{self, HistoryTooLong},
-    format::ImportFormat,
-    gzip::{GzipMembers, TrailingBytes},
-};
+use super::bounds::ImportMeter;
+use super::checksum::SourceHasher;
+use super::decoder::{self, HistoryTooLong};
+use super::format::ImportFormat;
+use super::gzip::{GzipMembers, TrailingBytes};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -59,7 +55,7 @@ pub fn expand<'a>(format: ImportFormat, source: impl Read + 'a) -> io::Result<Bo
     expand_counting(format, source, &TrailingBytes::default())
 }
 
-/// The same, and counts the bytes behind the end that are left out.
+/// Expands a source, and counts the bytes behind the end that are left out.
 pub(crate) fn expand_counting<'a>(
     format: ImportFormat,
     source: impl Read + 'a,
@@ -99,7 +95,7 @@ pub(crate) struct SourceFailed(pub(crate) io::Error);
 #[derive(Debug, thiserror::Error)]
 #[error("{source}")]
 pub(crate) struct DecodeFailed {
-    /// Of the compressed bytes so many were taken before; what is wrong is there or shortly before.
+    /// The number of compressed bytes that were taken before; what is wrong is there or shortly before.
     pub(crate) at_bytes: u64,
     pub(crate) source: io::Error,
 }

@@ -1,14 +1,12 @@
 //! Leaves room on the filesystem of the image folder: databases that record leases and hosts lie
 //! beside it, and a source without end must not take their last byte.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-};
+use std::fs::File;
+use std::io::{self, Write};
 
-/// So much stays free: hours of database writes, and logs.
+/// The bytes that stay free: hours of database writes, and logs.
 const SPARE_BYTES: u64 = 1 << 30;
-/// Of a small filesystem, one part in so many.
+/// The divisor of a small filesystem for the part that stays free.
 const SPARE_SHARE: u64 = 10;
 /// The filesystem is asked this often; what others write meanwhile comes out of the spare room.
 pub(crate) const LOOK_BYTES: u64 = 32 << 20;

@@ -3,7 +3,7 @@
 /// Where an acquisition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquisitionStage {
-    /// So many others are downloaded, or imported, before it. `done_bytes`: of it, so far.
+    /// The number of others that are downloaded, or imported, before it. `done_bytes`: of it, so far.
     Waiting {
         ahead: u32,
         done_bytes: u64,

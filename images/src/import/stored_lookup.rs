@@ -2,13 +2,11 @@
 
 use firesteel_facts::shown_url;
 
-use super::{
-    acquire::{AcquireError, Acquirer},
-    artifact::{Acquired, ArtifactRequest, StoredArtifact, state},
-    checksum::Checksum,
-    format::ImportFormat,
-    store::{RecordOrigin, SourceRecord, StoreError, StoredImage},
-};
+use super::acquire::{AcquireError, Acquirer};
+use super::artifact::{Acquired, ArtifactRequest, StoredArtifact, state};
+use super::checksum::Checksum;
+use super::format::ImportFormat;
+use super::store::{RecordOrigin, SourceRecord, StoreError, StoredImage};
 
 impl Acquirer {
     /// What is stored of a checksum, on a thread that may wait for a removal.
@@ -41,7 +39,7 @@ impl Acquirer {
         let (stored, sources, is_contradicted, is_proven) = match wanted.role {
             None => {
                 let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
-                let told = || -> Result<Option<StoredImage>, StoreError> {
+                let stated = || -> Result<Option<StoredImage>, StoreError> {
                     // Of several claims the one that the stream's own digest proves, and not just any.
                     let proven = wanted.uncompressed_sha256.map(|raw| self.store().by_raw(&raw)).transpose()?.flatten();
                     match proven.filter(|image| image.meta.sources.iter().any(is_claim)) {
@@ -49,7 +47,7 @@ impl Acquirer {
                         None => self.store().find_source(&is_claim),
                     }
                 };
-                let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
+                let Some(image) = checked.map_or_else(stated, |image| Ok(Some(image)))? else { return Ok(None) };
                 // A raw image of whole sectors is what the stream calls uncompressed.
                 let is_raw = |source: &SourceRecord| source.formats.last() == Some(&ImportFormat::Raw);
                 let of_raw = image.meta.sources.iter().any(|source| is_it(source) && is_raw(source));

@@ -1,25 +1,21 @@
-//! From the bytes of a source to a packed image: what is compressed is expanded as it comes, and a qcow2 image is put
+//! Packs an image from the bytes of a source: what is compressed is expanded as it comes, and a qcow2 image is put
 //! aside first, for its tables lead here and there. The disk is looked at on its way.
 
-use std::{
-    fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom, Write as _},
-};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write as _};
 
 use firesteel_facts::{Hasher, Sha256};
 
-use super::{
-    bounds::{BoundExceeded, ImportBounds, ImportMeter},
-    content::{ContentFault, DiskWatch, WatchedImage},
-    decoder::HistoryTooLong,
-    error::ImportError,
-    format::ImportFormat,
-    pack::{self, PackError, RawImage, Unmapped},
-    qcow2,
-    read::{DecodeFailed, SourceFailed, fill},
-    room_limited_writer::RoomLimitedWriter,
-    store::ImageStore,
-};
+use super::bounds::{BoundExceeded, ImportBounds, ImportMeter};
+use super::content::{ContentFault, DiskWatch, WatchedImage};
+use super::decoder::HistoryTooLong;
+use super::error::ImportError;
+use super::format::ImportFormat;
+use super::pack::{self, PackError, RawImage, Unmapped};
+use super::qcow2;
+use super::read::{DecodeFailed, SourceFailed, fill};
+use super::room_limited_writer::RoomLimitedWriter;
+use super::store::ImageStore;
 
 /// What is put aside is read in pieces of so many bytes.
 pub(super) const SPOOL_BYTES: usize = 1 << 20;
@@ -44,7 +40,7 @@ pub(super) struct CheckedDisk {
 pub(super) struct ImportWork<'a> {
     pub(super) store: &'a ImageStore,
     pub(super) bounds: ImportBounds,
-    /// Of the source as it is.
+    /// The format of the source as it is.
     pub(super) outer: ImportFormat,
     /// The owner declared a format: the disk is one whatever its bytes look like.
     pub(super) is_declared: bool,

@@ -2,13 +2,12 @@
 
 use std::{cmp::Reverse, io::Cursor};
 
-use pgp::{
-    composed::{Deserializable as _, SignedPublicKey, SignedPublicSubKey},
-    crypto::{hash::HashAlgorithm, public_key::PublicKeyAlgorithm},
-    packet::{PublicKey, PublicSubkey, Signature, SignatureType},
-    ser::Serialize as _,
-    types::{Duration, KeyDetails, KeyVersion, PublicParams, SignatureBytes, Tag, VerifyingKey},
-};
+use pgp::composed::{Deserializable as _, SignedPublicKey, SignedPublicSubKey};
+use pgp::crypto::hash::HashAlgorithm;
+use pgp::crypto::public_key::PublicKeyAlgorithm;
+use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType};
+use pgp::ser::Serialize as _;
+use pgp::types::{Duration, KeyDetails, KeyVersion, PublicParams, SignatureBytes, Tag, VerifyingKey};
 
 use crate::catalogue::shown;
 
@@ -19,7 +18,7 @@ const KEYS_MAX: usize = 256;
 /// Self signatures that are looked at for one key: each costs an operation with it.
 const SELF_SIGNATURES_MAX: usize = 64;
 const ARMOR_START: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
-/// As written: two bytes of length and 256 of a modulus of 2048 bits, then two of length and one of the exponent.
+/// RSA parameters: two bytes of length and 256 of a modulus of 2048 bits, then two of length and one of the exponent.
 const RSA_PARAMETER_BYTES_MIN: usize = 2 + 256 + 2 + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,7 +177,7 @@ fn subkey_binding<'a>(primary: &PublicKey, subkey: &'a SignedPublicSubKey) -> Re
     if !binding.key_flags().sign() {
         return Err(KeyFault::NotForSigning);
     }
-    // Without the subkey's own word, anybody could claim somebody else's signatures (RFC 9580 section 10.1.5).
+    // Without the subkey's own word, any key could claim another's signatures (RFC 9580 section 10.1.5).
     let back = binding.embedded_signature().ok_or(KeyFault::NotSelfSigned)?;
     back.verify_primary_key_binding(&subkey.key, primary).map_err(|_| KeyFault::NotSelfSigned)?;
     Ok(binding)

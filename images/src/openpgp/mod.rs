@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! key file --Keyring::parse--> Keyring --+
-//! .sig file -----------------------------+--Verifier::new--> update(bytes)… --finish--> Signed | SignatureError
+//! .sig file -----------------------------+--Verifier::new--> update(bytes)…
+//!                                                                --finish--> VerifiedSignature | SignatureError
 //! ```
 //!
-//! The packets are read by the `pgp` crate; what counts as good is decided here. The key must be in the keyring (there is
-//! no web of trust), made for signing by its owner's own word, not revoked, and not expired when it signed; the digest
-//! must be of the SHA-2 or SHA-3 families with 256 bits or more. Pure: the time is given.
+//! The packets are read by the `pgp` crate; what counts as good is decided here. The key must be in the keyring (there
+//! is no web of trust), made for signing by its owner's own word, not revoked, and not expired when it signed; the
+//! digest must be of the SHA-2 or SHA-3 families with 256 bits or more. Pure: the time is given.
 
 mod keyring;
 mod verify;
@@ -18,7 +19,7 @@ pub use verify::{SIGNATURE_BYTES_MAX, SignatureError, VerifiedSignature, Verifie
 
 use std::sync::Arc;
 
-/// Reads any bytes as keys and as a signature. For fuzzing: never panics, and nobody signs by chance.
+/// Reads any bytes as keys and as a signature, for fuzzing: never panics, and no signature is good by chance.
 pub fn check(keys: &[u8], signature: &[u8]) {
     let Ok(keyring) = Keyring::parse(keys) else { return };
     let Ok(mut verifier) = Verifier::new(&Arc::new(keyring), signature, 0) else { return };

@@ -3,18 +3,16 @@
 use std::{fmt, io::Cursor, sync::Arc};
 
 use md5::digest::DynDigest;
-use pgp::{
-    composed::{Deserializable as _, DetachedSignature},
-    crypto::hash::HashAlgorithm,
-    packet::{Signature, SignatureType, SignatureVersion},
-};
+use pgp::composed::{Deserializable as _, DetachedSignature};
+use pgp::crypto::hash::HashAlgorithm;
+use pgp::packet::{Signature, SignatureType, SignatureVersion};
 
 use super::keyring::{KeyFault, Keyring};
 use crate::catalogue::shown;
 
 /// A signature has some 600 bytes; a file with those of a whole team fits.
 pub const SIGNATURE_BYTES_MAX: usize = 64 << 10;
-/// In one file. Each costs a pass of its digest over the image.
+/// The most signatures in one file. Each costs a pass of its digest over the image.
 const SIGNATURES_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +59,7 @@ impl SignatureError {
 /// Who signed, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedSignature {
-    /// Of the key, or of the subkey, in hexadecimal digits.
+    /// The fingerprint of the key, or of the subkey, in hexadecimal digits.
     pub fingerprint: String,
     pub made_at_s: u64,
 }
@@ -84,7 +82,7 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Fails at once where no signature of the file can become good: nobody downloads gigabytes to learn that the key
+    /// Fails at once where no signature of the file can become good: gigabytes are not downloaded to find that the key
     /// is not there. `now_s` matters to signatures with an end only.
     pub fn new(keyring: &Arc<Keyring>, signature: &[u8], now_s: u64) -> Result<Self, SignatureError> {
         let mut running = Vec::new();
@@ -205,7 +203,7 @@ fn made_at_s(signature: &Signature) -> u64 {
 fn issuer(signature: &Signature) -> String {
     let fingerprint = signature.issuer_fingerprint().first().map(|known| hex::encode(known.as_bytes()));
     let id = || signature.issuer_key_id().first().map(|known| hex::encode(known.as_ref()));
-    fingerprint.or_else(id).unwrap_or_else(|| "nobody named".to_owned())
+    fingerprint.or_else(id).unwrap_or_else(|| "no named key".to_owned())
 }
 
 fn is_strong(algorithm: HashAlgorithm) -> bool {

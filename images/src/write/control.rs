@@ -1,6 +1,6 @@
 //! How the writer's caller watches it and stops it.
 
-/// Asked between pieces of work of a few MiB, always from the thread that called the writer.
+/// The control that is asked between pieces of work of a few MiB, always from the thread that called the writer.
 pub trait WriteControl {
     /// Takes the progress; may block for as long as the work must pause; an error stops the work
     /// at this safe point.

@@ -1,9 +1,9 @@
 //! What the writer needs of a disk. Two implementations: [`ExclusiveDisk`](super::ExclusiveDisk) for real ones,
-//! and the tests' disk that drops writes, alters reads and fails where it is told to.
+//! and the tests' disk that drops writes, alters reads and fails on request.
 
 use std::io;
 
-/// A disk that is open for writing, by nobody else.
+/// A disk that is open for writing, exclusively.
 ///
 /// Offsets and lengths are multiples of [`WritableDisk::block_bytes`]; buffers come from
 /// [`AlignedBuffer`].

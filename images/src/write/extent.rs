@@ -6,10 +6,8 @@
 
 use std::fmt;
 
-use super::{
-    gpt::GptTable,
-    mbr::{self, MbrEntry},
-};
+use super::gpt::GptTable;
+use super::mbr::{self, MbrEntry};
 
 /// Which partition of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +15,7 @@ pub enum PartitionName {
     Gpt {
         number: u32,
     },
-    /// In a classic table (MBR) or in a chain of logical partitions, by its first block.
+    /// An entry of a classic table (MBR) or of a chain of logical partitions, by its first block.
     Classic {
         first_block: u64,
     },

@@ -10,7 +10,7 @@ use super::mbr::PROTECTIVE as MBR_TYPE_PROTECTIVE;
 pub const HEAD_BYTES: usize = 1 << 20;
 /// More entries than any tool makes (the usual number is 128), few enough to read at a glance.
 pub const ENTRIES_MAX: u32 = 1024;
-/// The specification says a power of two from 128; nobody uses more than that.
+/// The specification says a power of two from 128; none in use has more than that.
 pub const ENTRY_BYTES_MAX: u32 = 4096;
 
 const SIGNATURE: &[u8; 8] = b"EFI PART";
@@ -28,7 +28,7 @@ pub struct GptTable {
     pub entries_lba: u64,
     pub entry_count: u32,
     pub entry_bytes: u32,
-    /// In the order of the entries; unused ones are left out.
+    /// The partitions in the order of the entries; unused ones are left out.
     pub partitions: Vec<Partition>,
     header: Vec<u8>,
 }

@@ -1,23 +1,18 @@
 //! Writing one image to one disk, in the order that the parent module's doc draws.
 
-use std::{
-    io::Read,
-    time::{Duration, Instant},
-};
+use std::io::Read;
+use std::time::{Duration, Instant};
 
 use firesteel_facts::{Guid, Sha256};
 
-use super::{
-    control::{WriteControl, WritePhase, WriteProgress},
-    disk::{AlignedBuffer, WritableDisk},
-    error::{DiskState, WriteError, WriteFailure},
-    extent, gpt,
-    layout::{self, ImageLayout},
-    metadata::{self, ClearError, ClearedMetadata},
-    readback,
-    spec::WriteSpec,
-    stream::{CHUNK_BYTES, Chunk, SourceError, WritePipeline},
-};
+use super::control::{WriteControl, WritePhase, WriteProgress};
+use super::disk::{AlignedBuffer, WritableDisk};
+use super::error::{DiskState, WriteError, WriteFailure};
+use super::layout::{self, ImageLayout};
+use super::metadata::{self, ClearError, ClearedMetadata};
+use super::spec::WriteSpec;
+use super::stream::{CHUNK_BYTES, Chunk, SourceError, WritePipeline};
+use super::{extent, gpt, readback};
 
 /// One zeroing command covers at most this, so that progress and a wish to stop are not held up
 /// for long on a disk that zeroes slowly.
@@ -35,12 +30,12 @@ pub struct WriteEvidence {
     pub raw_sha256: Sha256,
     /// Bytes sent to the medium as data.
     pub written_bytes: u64,
-    /// Bytes that the device was told to zero.
+    /// Bytes that the device zeroed by command.
     pub zeroed_bytes: u64,
     /// The image area as read back, before the table was completed.
     pub readback_sha256: Sha256,
     pub readback_bytes: u64,
-    /// `None`: the image has no GPT, so nothing in it was changed.
+    /// The completed table; `None` where the image has no GPT, so nothing in it was changed.
     pub table: Option<CompletedTable>,
     /// What stood on the disk before.
     pub cleared: ClearedMetadata,
@@ -82,14 +77,8 @@ fn run(
     control: &dyn WriteControl,
     changed: &mut bool,
 ) -> Result<WriteEvidence, WriteFailure> {
-    let (raw_bytes, disk_bytes) = (spec.raw_bytes, disk.size_bytes());
-    if raw_bytes == 0 || !raw_bytes.is_multiple_of(512) {
-        return Err(WriteFailure::NotWholeSectors { raw_bytes });
-    }
-    // Compared before rounding up, which could overflow.
-    if raw_bytes > disk_bytes || raw_bytes.next_multiple_of(u64::from(disk.block_bytes())) > disk_bytes {
-        return Err(WriteFailure::DoesNotFit { raw_bytes, disk_bytes });
-    }
+    let raw_bytes = spec.raw_bytes;
+    check_size(raw_bytes, disk)?;
     let started = Instant::now();
     let mut writer = ImageWriter::new(disk, ImageLayout::new(raw_bytes, disk.block_bytes()), control);
     let (table, cleared, raw_crc) = std::thread::scope(|scope| {
@@ -137,6 +126,18 @@ fn run(
         write,
         readback: started.elapsed(),
     })
+}
+
+fn check_size(raw_bytes: u64, disk: &dyn WritableDisk) -> Result<(), WriteFailure> {
+    let disk_bytes = disk.size_bytes();
+    if raw_bytes == 0 || !raw_bytes.is_multiple_of(512) {
+        return Err(WriteFailure::NotWholeSectors { raw_bytes });
+    }
+    // Compared before rounding up, which could overflow.
+    if raw_bytes > disk_bytes || raw_bytes.next_multiple_of(u64::from(disk.block_bytes())) > disk_bytes {
+        return Err(WriteFailure::DoesNotFit { raw_bytes, disk_bytes });
+    }
+    Ok(())
 }
 
 struct ImageWriter<'a> {

@@ -14,11 +14,11 @@ pub(crate) struct ImageLayout {
     pub(crate) raw_bytes: u64,
     /// `raw_bytes` rounded up to whole blocks of the disk; the rest is zeros.
     pub(crate) padded_bytes: u64,
-    /// Written at last.
+    /// The head, which is written at last.
     pub(crate) head: Range<u64>,
-    /// Written before the head.
+    /// The body, which is written before the head.
     pub(crate) body: Range<u64>,
-    /// Written after the body is proven; empty in small images. Ends at `padded_bytes`.
+    /// The tail, which is written after the body is proven; empty in small images. It ends at `padded_bytes`.
     pub(crate) tail: Range<u64>,
 }
 

@@ -4,12 +4,10 @@
 
 use std::{io, ops::Range};
 
-use super::{
-    control::{Aborted, WriteControl, WritePhase, WriteProgress},
-    disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk, read_unaligned},
-    gpt, mbr,
-    signature::{self, DiskSignature, EDGE_BYTES},
-};
+use super::control::{Aborted, WriteControl, WritePhase, WriteProgress};
+use super::disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk, read_unaligned};
+use super::signature::{self, DiskSignature, EDGE_BYTES};
+use super::{gpt, mbr};
 
 /// Old partitions that are looked at. Hostile tables can name thousands; real ones do not.
 pub const PARTITIONS_MAX: usize = 256;
@@ -139,7 +137,7 @@ fn edges(region: Range<u64>) -> Vec<Range<u64>> {
     vec![region.start..end, start..region.end]
 }
 
-/// Sorted, whole blocks, without overlaps, inside the disk.
+/// Sorts the areas and makes them whole blocks, without overlaps, inside the disk.
 fn merge(mut areas: Vec<Range<u64>>, size_bytes: u64) -> Vec<Range<u64>> {
     let alignment = ALIGNMENT_BYTES as u64;
     areas.sort_by_key(|area| area.start);

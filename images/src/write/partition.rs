@@ -1,5 +1,5 @@
 //! One more partition on a disk that was just written, with its content: the content first, then the table, so that
-//! nobody finds a partition without its content.
+//! no reader finds a partition without its content.
 //!
 //! ```text
 //! free space, from the disk's end -> content written, flushed, read back
@@ -13,11 +13,9 @@ use std::io;
 
 use firesteel_facts::Guid;
 
-use super::{
-    disk::{AlignedBuffer, WritableDisk, read_unaligned},
-    gpt::{GptError, GptTable, HEAD_BYTES, Partition},
-    signature::EDGE_BYTES,
-};
+use super::disk::{AlignedBuffer, WritableDisk, read_unaligned};
+use super::gpt::{GptError, GptTable, HEAD_BYTES, Partition};
+use super::signature::EDGE_BYTES;
 
 /// Partitions begin at whole MiB, as every tool makes them.
 const ALIGNMENT_BYTES: u64 = 1 << 20;

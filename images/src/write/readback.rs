@@ -4,13 +4,11 @@ use std::{io, sync::mpsc::sync_channel, thread};
 
 use firesteel_facts::{Hasher, Sha256};
 
-use super::{
-    control::{WriteControl, WritePhase, WriteProgress},
-    disk::{AlignedBuffer, DiskReader},
-    error::WriteFailure,
-    layout::ImageLayout,
-    stream::CHUNK_BYTES,
-};
+use super::control::{WriteControl, WritePhase, WriteProgress};
+use super::disk::{AlignedBuffer, DiskReader};
+use super::error::WriteFailure;
+use super::layout::ImageLayout;
+use super::stream::CHUNK_BYTES;
 
 /// Buffers that go round between reading and hashing.
 const BUFFERS: usize = 3;

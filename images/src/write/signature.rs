@@ -10,7 +10,7 @@ pub const EDGE_BYTES: u64 = 1 << 20;
 /// One signature that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskSignature {
-    /// As blkid names it: `gpt`, `ext4`, `LVM2_member`, …
+    /// The name in blkid, such as `gpt`, `ext4` or `LVM2_member`.
     pub name: String,
     /// Where the magic bytes stand, from the start of the disk.
     pub offset: u64,

@@ -12,11 +12,9 @@
 //! Each arrow is a bounded channel, each stage a thread; chunks go round in a pool, so memory is
 //! bounded by [`CHUNKS`] chunks and a few pieces whatever the image is.
 
-use std::{
-    io::{self, BufRead, Read},
-    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
-    thread::{Scope, ScopedJoinHandle},
-};
+use std::io::{self, BufRead, Read};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use firesteel_facts::{Hasher, Sha256};
 
@@ -104,7 +102,7 @@ impl<'scope> WritePipeline<'scope> {
     }
 
     pub(crate) fn give_back(&self, chunk: Chunk) {
-        // After an error nobody takes buffers any more; this one is then freed.
+        // After an error no buffers are taken any more; this one is then freed.
         drop(self.pool.send(chunk.buffer));
     }
 
@@ -128,7 +126,7 @@ impl<'scope> WritePipeline<'scope> {
     }
 }
 
-/// Reads the source to its end, or until nobody wants more.
+/// Reads the source to its end, or until no more is wanted.
 fn download(
     mut source: impl Read,
     expected: u64,

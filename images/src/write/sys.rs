@@ -3,15 +3,11 @@
 
 #![allow(unsafe_code, reason = "ioctl has no safe form; each call states why it is sound")]
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::{
-        fd::AsRawFd,
-        unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt},
-    },
-    path::{Path, PathBuf},
-};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use nix::{errno::Errno, fcntl::OFlag};
 
@@ -239,7 +235,7 @@ impl DiskReader for DeviceReader {
 #[derive(Debug)]
 pub struct Inspected {
     file: File,
-    /// As [`ExclusiveDisk::number`].
+    /// The disk's number, as [`ExclusiveDisk::number`].
     pub number: u64,
     pub size_bytes: u64,
     pub block_bytes: u32,

@@ -1,11 +1,9 @@
-//! Reading the partition table of a disk, for whoever needs to find a partition on it.
+//! Reading the partition table of a disk, to find a partition on it.
 
 use std::io;
 
-use super::{
-    disk::{DiskReader, read_unaligned},
-    gpt::{self, GptError, GptTable, HEAD_BYTES},
-};
+use super::disk::{DiskReader, read_unaligned};
+use super::gpt::{self, GptError, GptTable, HEAD_BYTES};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadTableError {

@@ -1,29 +1,23 @@
 //! Artifacts of a stream: verified before they count (S1.5).
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    http::{DownloadLimits, HttpError},
-    import::{
-        Acquired, Acquirer, AcquisitionStage, ArtifactError, ArtifactRequest, ImageStore, SignatureState,
-        StoredArtifact, StoredFileRole, WebClient,
-    },
-    openpgp::{Keyring, SignatureError},
+use firesteel_images::http::{DownloadLimits, HttpError};
+use firesteel_images::import::{
+    Acquired, Acquirer, AcquisitionStage, ArtifactError, ArtifactRequest, ImageStore, SignatureState, StoredArtifact,
+    StoredFileRole, WebClient,
 };
+use firesteel_images::openpgp::{Keyring, SignatureError};
 
-use crate::{
-    disks::gpt_image,
-    file_server::{Content, Fault, File, FileServer},
-    signatures::{armored, key, sign},
-};
+use crate::disks::gpt_image;
+use crate::file_server::{Content, Fault, File, FileServer};
+use crate::signatures::{armored, key, sign};
 
 pub(crate) const PATH: &str = "/disk.raw.gz";
 pub(crate) const MIB: u64 = 1 << 20;

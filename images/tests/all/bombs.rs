@@ -1,14 +1,10 @@
 //! Bombs, and honest images that look like them: what an import costs counts, and no ratio; and not many run at a time.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use firesteel_facts::{Hasher, Sha256};
 use firesteel_images::import::{
@@ -16,10 +12,8 @@ use firesteel_images::import::{
     ImportSource, Importer, RAW_BYTES_MAX, StoredImage,
 };
 
-use crate::{
-    artifacts::{names, web},
-    disks::gpt_image,
-};
+use crate::artifacts::{names, web};
+use crate::disks::gpt_image;
 
 const MIB: u64 = 1 << 20;
 const CLUSTER: usize = 64 << 10;

@@ -1,31 +1,27 @@
 //! Offline bundles: what goes in comes out, and nothing else (S1.25).
 
-use std::{
-    fs,
-    io::{Cursor, Read as _},
-    path::Path,
-    sync::Arc,
-};
+use std::fs;
+use std::io::{Cursor, Read as _};
+use std::path::Path;
+use std::sync::Arc;
 
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    bundle::{BundleError, BundleImportReport, BundleManifest, BundleProgress, Contents, check, export, import},
-    catalogue::read_stream,
-    import::{
-        Acquirer, ArtifactRequest, Checksum, ImageRequest, ImageStore, ImportSource, Importer, RecordOrigin,
-        SignatureState, StoredArtifact, StoredFileRole, StoredImage,
-    },
-    openpgp::Keyring,
+use firesteel_images::bundle::{
+    BundleError, BundleImportReport, BundleManifest, BundleProgress, Contents, check, export, import,
 };
+use firesteel_images::catalogue::read_stream;
+use firesteel_images::import::{
+    Acquirer, ArtifactRequest, Checksum, ImageRequest, ImageStore, ImportSource, Importer, RecordOrigin,
+    SignatureState, StoredArtifact, StoredFileRole, StoredImage,
+};
+use firesteel_images::openpgp::Keyring;
 use proptest::prelude::*;
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::{
-    artifacts::{acquirer, gzip, names, wanted},
-    disks::gpt_image,
-    file_server::{File, FileServer},
-    signatures::{armored, key, sign},
-};
+use crate::artifacts::{acquirer, gzip, names, wanted};
+use crate::disks::gpt_image;
+use crate::file_server::{File, FileServer};
+use crate::signatures::{armored, key, sign};
 
 const STREAM: &str = r#"{"stream": "stable", "architectures": {}}"#;
 

@@ -267,7 +267,7 @@ fn documents_are_bounded() {
         .collect();
     let stream = parse(&stream_with(Value::Object(platforms)));
     assert_eq!((stream.artifacts.len(), stream.faults.len()), (2000, 100));
-    assert_eq!(stream.faults_untold, 900);
+    assert_eq!(stream.faults_unlisted, 900);
 }
 
 proptest! {

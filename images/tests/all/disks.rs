@@ -1,10 +1,8 @@
 //! Disks for tests: one in memory that fails, forgets or lies where it is told to, and images to
 //! write to it.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
+use std::io;
+use std::sync::{Arc, Mutex};
 
 use firesteel_facts::{Guid, Sha256};
 use firesteel_images::write::{AlignedBuffer, DiskReader, WritableDisk, WriteSpec, gpt};

@@ -1,24 +1,19 @@
 //! Downloads from servers that break off, lie, stall and redirect; local files and their walls.
 
-use std::{
-    collections::VecDeque,
-    fs,
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
-    path::Path,
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{fs, thread};
 
 use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    http::{Download, DownloadLimits, HttpError, HttpReader},
-    import::{
-        AcquireError, Acquirer, AcquisitionStage, DOWNLOADS_AT_ONCE, ImageRequest, ImageStore, LocalError, StoredImage,
-        WebClient,
-    },
+use firesteel_images::http::{Download, DownloadLimits, HttpError, HttpReader};
+use firesteel_images::import::{
+    AcquireError, Acquirer, AcquisitionStage, DOWNLOADS_AT_ONCE, ImageRequest, ImageStore, LocalError, StoredImage,
+    WebClient,
 };
 
 use crate::{artifacts::web, disks::gpt_image};

@@ -1,13 +1,11 @@
 //! A web server with files that cut, change, stall, lie and never end, on loopback.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    io::{BufRead as _, BufReader, Write as _},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 /// Where the bytes of a file come from.
 #[derive(Clone)]

@@ -1,11 +1,9 @@
 //! Imports from each format, what is refused, and what the store keeps.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read, Write},
-    path::Path,
-    process::Command,
-};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::Command;
 
 use firesteel_facts::Sha256;
 use firesteel_images::import::{

@@ -3,20 +3,16 @@
 //!
 //! The importing process is this test program itself, started anew for one test: [`the_importing_process`].
 
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::Arc,
-};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 use firesteel_facts::Sha256;
 use firesteel_images::import::{AcquisitionStage, FLUSH_BYTES, ImageStore};
 
-use crate::{
-    artifacts::{acquirer, names, wanted},
-    file_server::{Content, Fault, File, FileServer},
-};
+use crate::artifacts::{acquirer, names, wanted};
+use crate::file_server::{Content, Fault, File, FileServer};
 
 const DIR_VARIABLE: &str = "FIRESTEEL_TEST_IMPORT_DIR";
 const URL_VARIABLE: &str = "FIRESTEEL_TEST_IMPORT_URL";

@@ -4,13 +4,11 @@
 use std::{fs, io::Write as _, path::Path};
 
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    import::{
-        Checksum, ContentFault, ImageStore, ImportError, ImportFormat, ImportNotes, ImportSource, Importer, Lookalike,
-        StoredImage,
-    },
-    write::PartitionName,
+use firesteel_images::import::{
+    Checksum, ContentFault, ImageStore, ImportError, ImportFormat, ImportNotes, ImportSource, Importer, Lookalike,
+    StoredImage,
 };
+use firesteel_images::write::PartitionName;
 
 use crate::{artifacts::gzip, disks::gpt_image};
 

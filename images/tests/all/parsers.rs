@@ -1,10 +1,8 @@
 //! Parsers of partition tables and signatures against hostile bytes.
 
 use firesteel_facts::Guid;
-use firesteel_images::write::{
-    gpt::{self, GptError},
-    mbr, signature,
-};
+use firesteel_images::write::gpt::{self, GptError};
+use firesteel_images::write::{mbr, signature};
 use proptest::prelude::*;
 
 use crate::disks::partition;

@@ -1,10 +1,8 @@
 //! One more partition on a disk that was written: where it goes, and that nothing else changes.
 
 use firesteel_facts::Guid;
-use firesteel_images::write::{
-    gpt::{self, GptTable, Partition},
-    partition::{AddError, NewPartition, add, fill, place},
-};
+use firesteel_images::write::gpt::{self, GptTable, Partition};
+use firesteel_images::write::partition::{AddError, NewPartition, add, fill, place};
 use proptest::prelude::*;
 
 use crate::disks::{Fault, TestDisk, partition};

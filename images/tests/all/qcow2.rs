@@ -1,12 +1,10 @@
 //! qcow2 images as the real `qemu-img` makes them, and as nobody should.
 
-use std::{
-    fs::File,
-    io::{self, Cursor, Read},
-    os::unix::fs::FileExt,
-    path::Path,
-    process::Command,
-};
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
 
 use firesteel_images::import::qcow2::{self, Qcow2Error, Qcow2Reader, Qcow2Refusal};
 use proptest::prelude::*;

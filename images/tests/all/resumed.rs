@@ -3,16 +3,12 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    http::{DownloadLimits, HttpError},
-    import::{AcquisitionStage, ArtifactError, FLUSH_BYTES, ImageRequest},
-};
+use firesteel_images::http::{DownloadLimits, HttpError};
+use firesteel_images::import::{AcquisitionStage, ArtifactError, FLUSH_BYTES, ImageRequest};
 
-use crate::{
-    artifacts::{MIB, PATH, acquire, acquire_with, acquirer, image_of, names, wanted},
-    disks::gpt_image,
-    file_server::{Content, Fault, File, FileServer},
-};
+use crate::artifacts::{MIB, PATH, acquire, acquire_with, acquirer, image_of, names, wanted};
+use crate::disks::gpt_image;
+use crate::file_server::{Content, Fault, File, FileServer};
 
 /// A server that breaks off for good after so many bytes.
 fn stops_at(file: File, at: u64) -> File {

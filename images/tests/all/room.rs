@@ -1,17 +1,13 @@
 //! Making room in a real store: what is referred to or open stays, in this process and in others.
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use firesteel_facts::Sha256;
-use firesteel_images::{
-    collect::StoreItem,
-    import::{Checksum, ImageStore, ImportSource, Importer, StoredImage},
-};
+use firesteel_images::collect::StoreItem;
+use firesteel_images::import::{Checksum, ImageStore, ImportSource, Importer, StoredImage};
 
 /// An image of noise, so that it takes the room that it has.
 fn image(store: &ImageStore, name: u8) -> StoredImage {

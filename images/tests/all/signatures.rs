@@ -3,16 +3,14 @@
 use std::{path::Path, process::Command, sync::Arc};
 
 use firesteel_images::openpgp::{KeyFault, Keyring, KeyringError, SignatureError, VerifiedSignature, Verifier, check};
-use pgp::{
-    composed::{
-        ArmorOptions, DetachedSignature, KeyType, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey,
-        SubkeyParamsBuilder,
-    },
-    crypto::hash::HashAlgorithm,
-    packet::{RevocationCode, SignatureConfig, SignatureType, Subpacket, SubpacketData},
-    ser::Serialize as _,
-    types::{Duration, KeyDetails as _, Password, Timestamp},
+use pgp::composed::{
+    ArmorOptions, DetachedSignature, KeyType, SecretKeyParamsBuilder, SignedPublicKey, SignedSecretKey,
+    SubkeyParamsBuilder,
 };
+use pgp::crypto::hash::HashAlgorithm;
+use pgp::packet::{RevocationCode, SignatureConfig, SignatureType, Subpacket, SubpacketData};
+use pgp::ser::Serialize as _;
+use pgp::types::{Duration, KeyDetails as _, Password, Timestamp};
 use proptest::prelude::*;
 use rand::thread_rng;
 

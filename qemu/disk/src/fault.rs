@@ -36,10 +36,10 @@ pub struct DiskFault {
     /// The byte after the last one; without it, the end of the disk.
     #[serde(default)]
     pub to: Option<u64>,
-    /// So many matching requests pass first.
+    /// The number of matching requests that pass first.
     #[serde(default)]
     pub skip: u64,
-    /// So many matching requests meet the fault, then it is over; without it, all.
+    /// The number of matching requests that meet the fault; without it, all.
     #[serde(default)]
     pub times: Option<u64>,
     /// How many bytes of a request become others.

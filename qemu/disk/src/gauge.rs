@@ -1,5 +1,5 @@
-//! How far whoever writes an image to this disk has come, as the disk can tell, and whether it has
-//! reached a point at which it shall be held. Pure.
+//! How far the writing of an image to this disk has come, as the disk sees it, and whether it has
+//! reached a point at which it is to be held. Pure.
 //!
 //! An installation clears the partition tables, writes the body, flushes, reads it back and writes the
 //! first block at last. So: zeros over the first block begin a new installation, data elsewhere is its body,
@@ -15,9 +15,9 @@ const BLOCK_BYTES: u64 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopPoint {
-    /// So many bytes of the body are written (zeros that the disk makes itself included).
+    /// The number of bytes of the body that are written (zeros that the disk makes itself included).
     Written(u64),
-    /// So many bytes were read since the last write, after a body was written.
+    /// The number of bytes that were read since the last write, after a body was written.
     ReadBack(u64),
     /// The first block has its data, not yet flushed where there is a cache.
     Head,
@@ -34,7 +34,7 @@ pub struct DiskCounters {
     pub read_bytes: u64,
     /// Writes of data over the first block, all times the disk was on.
     pub heads: u32,
-    /// Of those, the ones that a flush followed.
+    /// The number of those that a flush followed.
     pub heads_flushed: u32,
     /// Bytes written in all, all times the disk was on.
     pub total_written_bytes: u64,
@@ -52,7 +52,7 @@ impl Gauge {
         self.seen
     }
 
-    /// The machine starts anew.
+    /// The machine starts again.
     pub(crate) fn power_on(&mut self) {
         self.seen.written_bytes = 0;
         self.seen.read_bytes = 0;

@@ -10,9 +10,9 @@
 //! What a real disk does and a file does not: it has a volatile cache whose content is gone after a
 //! power cut unless it was flushed, it fails at some places, and it may lie. [`FaultyDisk`] is the handle:
 //! it arms faults, cuts and restores the power, and can hold the machine still at an exact point of
-//! its work ([`StopPoint`]), so that whoever kills something there kills it there every time.
+//! its work ([`StopPoint`]), so that a test that kills something there kills it there every time.
 //!
-//! The crate knows no machine, no appliance and no scenario.
+//! The lab calls it. The crate knows no machine, no appliance and no scenario.
 
 mod cache;
 mod fault;

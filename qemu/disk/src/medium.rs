@@ -1,22 +1,18 @@
 //! Where the bytes are: the medium, and a second sparse file for what is only in the cache.
 
-use std::{
-    fs::File,
-    io,
-    ops::Range,
-    os::unix::fs::FileExt as _,
-    path::{Path, PathBuf},
-};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 
-use nix::{
-    errno::Errno,
-    fcntl::{FallocateFlags, fallocate},
-};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use thiserror::Error;
 
 use crate::cache::{CacheMode, DiskWriteCache, Loss};
 
-/// Moved from cache to medium in one go.
+/// The bytes that are moved from cache to medium in one go.
 const PIECE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Error)]

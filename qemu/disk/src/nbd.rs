@@ -67,7 +67,7 @@ pub enum NbdError {
     Aborted,
 }
 
-/// Until the client has the export. Any export name is ours.
+/// Speaks until the client has the export. Any export name is ours.
 pub fn handshake(stream: &mut (impl Read + Write), disk_bytes: u64) -> Result<(), NbdError> {
     let mut hello = Vec::with_capacity(18);
     hello.extend(MAGIC.to_be_bytes());
@@ -171,7 +171,7 @@ pub struct NbdRequest {
 pub enum NbdMessage {
     Request(DiskRequest),
     Disconnect,
-    /// To be refused; the connection goes on.
+    /// A request to refuse; the connection goes on.
     Wrong(ErrorCode),
 }
 

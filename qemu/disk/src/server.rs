@@ -3,27 +3,23 @@
 //! Requests are performed one after the other under one lock, so that a power cut falls between two of
 //! them and never into one. The answers are given outside the lock.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    ops::Range,
-    os::unix::net::{UnixListener, UnixStream},
-    path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::io::{self, Read as _, Write as _};
+use std::ops::Range;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{
-    DiskCommand, DiskRequest,
-    cache::{CacheMode, Loss},
-    fault::{Delay, DiskFault, DiskFaultEffect, FaultTable},
-    gauge::{DiskCounters, Gauge, StopPoint},
-    medium::{Medium, MediumError, index},
-    nbd::{self, ErrorCode, NbdMessage},
-};
+use crate::cache::{CacheMode, Loss};
+use crate::fault::{Delay, DiskFault, DiskFaultEffect, FaultTable};
+use crate::gauge::{DiskCounters, Gauge, StopPoint};
+use crate::medium::{Medium, MediumError, index};
+use crate::nbd::{self, ErrorCode, NbdMessage};
+use crate::{DiskCommand, DiskRequest};
 
 #[derive(Debug, Error)]
 pub enum FaultyDiskError {
@@ -48,7 +44,7 @@ pub struct FaultyDiskPlan {
     pub faults: Vec<DiskFault>,
 }
 
-/// A handle; clones are the same disk. The last one gone, nobody is served any more.
+/// A handle; clones are the same disk. The disk is served until the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk(Arc<DiskServerHandle>);
 
@@ -84,7 +80,7 @@ struct ServedDiskState {
 enum NbdRequestOutcome {
     Now(Result<Vec<u8>, ErrorCode>),
     After(Delay, Result<Vec<u8>, ErrorCode>),
-    /// The power is gone: nobody answers.
+    /// The power is gone: no answer comes.
     Never,
 }
 
@@ -147,7 +143,7 @@ impl FaultyDisk {
         self.0.shared.let_go(&mut self.0.shared.lock());
     }
 
-    /// Takes the power away: what was not flushed is lost, and nobody is answered until
+    /// Takes the power away: what was not flushed is lost, and no request is answered until
     /// [`FaultyDisk::power_on`]. Gives the number of bytes lost. To be called before the machine is killed,
     /// or its end would flush.
     pub fn power_cut(&self) -> Result<u64, FaultyDiskError> {
@@ -442,7 +438,7 @@ mod tests {
         disk.until_held().await;
         assert_eq!(disk.seen().heads, 1);
         assert_eq!(disk.power_cut().unwrap(), 1024);
-        // Nobody is answered by a disk without power, and the connection does not break either.
+        // A disk without power answers no request, and the connection does not break either.
         client.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let silence = client.0.read(&mut [0; 16]).unwrap_err();
         assert!(matches!(silence.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{silence}");

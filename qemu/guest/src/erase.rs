@@ -1,19 +1,15 @@
 //! The agent's own steps, all at once, as a plan would have them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use firesteel_clean::ladder::ErasurePolicy;
 use firesteel_host::Host;
 use firesteel_os as os;
 use firesteel_steps::{self as steps, StepContext, board::ReportBoard, gate::Gate, tls::pinned_client_config};
+use firesteel_wire::erasure::ErasurePolicy;
 use firesteel_wire::{AgentPlan, DiskIdentity, PlanStep};
 use serde::Deserialize;
 use serde_json::json;

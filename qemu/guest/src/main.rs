@@ -1,6 +1,6 @@
 //! PID 1 of a virtual machine in which the lab wipes disks: the agent's own steps on the agent's own view of the
-//! machine, without an appliance. It reads what to do from `/wipe.json`, prints a line for each answer on the
-//! console, and switches the machine off.
+//! machine, without an appliance. It reads what to do from `/wipe.json`, prints a line for each answer on the console,
+//! and switches the machine off. The lab starts it (`qemu/src/wipe`). It uses the agent's crates and not PID 1.
 
 mod disk_report;
 mod erase;

@@ -1,10 +1,8 @@
 //! The machine with its disks as they were at one moment: with hundreds of them, to read all of sysfs again for each step
 //! takes most of the time. What a step opens is compared with the disk of this moment all the same, by its number.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use firesteel_drives::port::Port;
 use firesteel_host::{HeldDisk, Host, PartitionPlace, assembled::Assembly};

@@ -1,30 +1,25 @@
 //! One disk erased in one way, with the time that it took.
 
-use std::{
-    cell::Cell,
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::FileExt as _,
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
-use firesteel_clean::{
-    attached,
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress, PlainDrive, Poll},
-    ladder::{Abilities, EraseReach, ErasureMethod, ErasurePolicy, MethodOffer},
-    perform,
-    watch::CleaningMonitor,
-};
+use firesteel_clean::disk_erasure::MethodFailure;
+use firesteel_clean::drive::{Drive, DriveCommandProgress, PlainDrive, Poll};
+use firesteel_clean::ladder::{Abilities, EraseReach, ErasureMethod, MethodOffer};
+use firesteel_clean::watch::CleaningMonitor;
+use firesteel_clean::{attached, perform};
 use firesteel_host::Host as _;
 use firesteel_images::write::{Aborted, AlignedBuffer, ExclusiveDisk, WritableDisk as _};
 use firesteel_linux_host::LinuxHost;
 use firesteel_sysfs::attach::{self, CommandSet, kernel_name};
 use firesteel_wire::InventoryDisk;
+use firesteel_wire::erasure::ErasurePolicy;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -35,7 +30,7 @@ const PATTERN: u8 = 0x5a;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TimedMethod {
-    /// As an erasure in full goes: what the drive can do, and the ladder.
+    /// An erasure in full: what the drive can do, and the ladder.
     Full,
     /// One rung alone.
     WriteZeroes,
@@ -108,7 +103,7 @@ fn program(device: &Path, words: &[String]) -> anyhow::Result<(f64, f64)> {
     ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
     let opened = fs::OpenOptions::new().write(true).open(device)?;
     opened.sync_all()?;
-    // Whoever ended early would be found by what it left.
+    // An erasure that ended early would be found by what it left.
     let mut first = [0; 1];
     fs::File::open(device)?.read_exact_at(&mut first, 0)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -167,7 +162,7 @@ impl CleaningMonitor for Stopwatch {
     }
 }
 
-/// By the best that the drive offers. Says which way that was.
+/// Erases by the best that the drive offers. Says which way that was.
 fn full(machine: &LinuxHost, disk: &InventoryDisk) -> anyhow::Result<(f64, f64)> {
     let path = Path::new(&disk.device);
     let attached = attach::read(&machine.sysfs(), kernel_name(disk));

@@ -10,11 +10,9 @@
 mod piece;
 mod record;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -24,21 +22,19 @@ pub use piece::PartOfAll;
 use piece::{TestPiece, has_passed, is_complete, summary};
 use record::{PieceEnd, PieceRecord};
 
-use crate::{
-    checkout::CheckoutState,
-    progress::{ProgressStep, print, print_status},
-    scenario::SelectedScenario,
-    suites,
-};
+use crate::checkout::CheckoutState;
+use crate::progress::{ProgressStep, print, print_status};
+use crate::scenario::SelectedScenario;
+use crate::suites;
 
-/// Of files whose digest is not known: nothing is gone on with.
+/// The name of files whose digest is not known: no run of them is gone on with.
 const UNKNOWN: &str = "unknown";
 
 /// What a run began with; it goes from the first life to the second one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AllBegun {
     record: PathBuf,
-    /// Absent where git does not know the files.
+    /// The checkout, where git knows the files.
     checkout: Option<CheckoutState>,
     at: Timestamp,
 }
@@ -52,7 +48,7 @@ pub struct AllRun {
     pieces: Vec<TestPiece>,
     names: Vec<String>,
     repository: PathBuf,
-    /// For what git writes.
+    /// The folder for what git writes.
     scratch: PathBuf,
 }
 

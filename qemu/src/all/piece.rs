@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
+use anyhow::bail;
 use jiff::Timestamp;
 
 use super::record::PieceEnd;
@@ -11,7 +12,7 @@ use crate::{scenario::SelectedScenario, suites::SuiteSlice};
 const SLICES: u32 = 4;
 /// Each part builds what its pieces need.
 const PARTS_MAX: usize = 20;
-/// Of why a piece failed, in the table; its log has more.
+/// The longest reason of a failed piece in the table; its log has more.
 const WHY_CHARS_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
@@ -66,15 +67,15 @@ impl fmt::Display for PartOfAll {
 }
 
 impl FromStr for PartOfAll {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> anyhow::Result<Self> {
         let parts = text.split_once('/');
         let numbers: Option<(usize, usize)> =
             parts.and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         match numbers {
             Some((index, count)) if 1 <= index && index <= count && count <= PARTS_MAX => Ok(Self { index, count }),
-            Some(_) | None => Err(format!("{text:?} is no part: give I/N, such as 1/3, with N up to {PARTS_MAX}")),
+            Some(_) | None => bail!("{text:?} is no part: give I/N, such as 1/3, with N up to {PARTS_MAX}"),
         }
     }
 }
@@ -157,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_part_is_a_number_of_a_number() {
-        assert_eq!("2/3".parse(), Ok(PartOfAll { index: 2, count: 3 }));
-        assert_eq!("1/1".parse(), Ok(PartOfAll::WHOLE));
+        assert_eq!("2/3".parse::<PartOfAll>().unwrap(), PartOfAll { index: 2, count: 3 });
+        assert_eq!("1/1".parse::<PartOfAll>().unwrap(), PartOfAll::WHOLE);
         assert_eq!(PartOfAll { index: 2, count: 3 }.to_string(), "2/3");
         for bad in ["", "1", "0/3", "4/3", "1/0", "0/0", "-1/3", "1/21", "a/b", "1/2/3"] {
             assert!(bad.parse::<PartOfAll>().is_err(), "{bad}");

@@ -1,13 +1,11 @@
 //! What is on record of `test --all`: for the files of one checkout a folder in the cache, with the end of each piece
 //! that came to one. Parts that run at the same time share it.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -34,7 +32,7 @@ pub(super) struct PieceRecord {
 }
 
 impl PieceRecord {
-    /// That of these files; `name` is their digest. Removes those of the oldest checkouts.
+    /// Opens the record of these files; `name` is their digest. Removes those of the oldest checkouts.
     pub(super) fn open(folder: &Path, name: &str) -> anyhow::Result<Self> {
         let own = folder.join(name);
         fs::create_dir_all(&own).with_context(|| format!("making {}", own.display()))?;
@@ -42,7 +40,7 @@ impl PieceRecord {
         Ok(Self { folder: own })
     }
 
-    /// That of a folder that was opened before.
+    /// The record of a folder that was opened before.
     pub(super) fn at(folder: PathBuf) -> Self {
         Self { folder }
     }

@@ -6,15 +6,13 @@ use anyhow::{Context as _, ensure};
 use firesteel_wire::{
     HELLO_PATH, Hello, Program, PublicKey, RefusalReason, RefusalReply, SIGNATURE_HEADER, SmbiosIdentity, signing_input,
 };
-use ring::{
-    rand::SystemRandom,
-    signature::{Ed25519KeyPair, KeyPair as _},
-};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tokio::time::sleep;
 
 use super::{AGENT_PORT, AttackContext, appliance, count};
 
-/// As an agent that is held asks again.
+/// The pause after which an agent that is held asks again.
 const HELLO_EVERY: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -5,10 +5,8 @@ use std::{net::Ipv4Addr, time::Duration};
 use anyhow::Context as _;
 use tokio::{net::UdpSocket, time};
 
-use super::{
-    AttackContext, DEVICE, count,
-    packets::{self, SniffedDhcpReply},
-};
+use super::packets::{self, SniffedDhcpReply};
+use super::{AttackContext, DEVICE, count};
 
 /// Five hundred new machines a second: more than any site switches on.
 const EVERY: Duration = Duration::from_millis(2);

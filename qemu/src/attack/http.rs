@@ -1,16 +1,12 @@
 //! HTTP: clients that are slow on purpose, ranges by the thousand, and requests in another's name.
 
-use std::{
-    io,
-    sync::atomic::Ordering,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpSocket, TcpStream},
-    time::{sleep, timeout},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
 
 use super::{AGENT_PORT, AttackContext, BOOT_PORT, appliance, count};
 
@@ -24,7 +20,7 @@ const DRIP: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const THEFT_EVERY: Duration = Duration::from_secs(1);
-/// Between two requests for a script: a BMC takes longer for everything.
+/// The pause between two requests for a script: a BMC takes longer for everything.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Scripts are below a kilobyte.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -32,7 +28,7 @@ const TOKENS_MAX: usize = 20;
 
 /// The largest file that is served without a token, and so to a machine without a lease.
 const LARGE_FILE: &str = "/loader/ipxe.efi";
-/// So small that the server cannot hand the whole file to the connection.
+/// A buffer so small that the server cannot hand the whole file to the connection.
 const SLOW_BUFFER_BYTES: u32 = 4096;
 
 async fn connect(scene: &AttackContext, number: u64, port: u16) -> io::Result<TcpStream> {

@@ -1,9 +1,7 @@
 //! What a listener on the provisioning network reads: the boot script and the paths of boot files have the token in clear.
 
-use std::{
-    io::{self, Read as _},
-    time::{Duration, Instant},
-};
+use std::io::{self, Read as _};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
@@ -13,7 +11,7 @@ use super::http::find_token;
 
 /// Longest frame that is looked at; what a host's loader sends is short.
 const FRAME_BYTES_MAX: usize = 16 << 10;
-/// Between two looks at the clock.
+/// The time between two looks at the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Listens on an interface from now on.

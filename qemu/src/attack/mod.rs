@@ -12,32 +12,24 @@ pub(crate) mod listen;
 mod packets;
 mod tftp;
 
-use std::{
-    io,
-    net::Ipv4Addr,
-    path::PathBuf,
-    process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    process::{Child, Command},
-    task::JoinSet,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
-use crate::{
-    net::{APPLIANCE_ADDRESS, LabBridge},
-    os, sandbox,
-};
+use crate::net::{APPLIANCE_ADDRESS, LabBridge};
+use crate::{os, sandbox};
 
 /// The attacker's end of the wire.
 const DEVICE: &str = "atk0";

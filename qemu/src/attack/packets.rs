@@ -9,7 +9,7 @@ const ACK: u8 = 5;
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const OPTIONS_AT: usize = 240;
 
-/// A MAC that nobody has: locally administered, by number.
+/// An unused MAC: locally administered, by number.
 pub(super) fn mac(number: u64) -> [u8; 6] {
     let [.., a, b, c, d] = number.to_be_bytes();
     [0x02, 0xa7, a, b, c, d]
@@ -20,7 +20,7 @@ fn dhcp(kind: u8, mac: [u8; 6], options: &[u8]) -> Vec<u8> {
     packet[..4].copy_from_slice(&[1, 1, 6, 0]);
     // Its number is in the MAC: answers find their request by it.
     packet[4..8].copy_from_slice(&mac[2..]);
-    // Broadcast: nobody has the address yet.
+    // Broadcast: no machine has the address yet.
     packet[10] = 0x80;
     packet[28..34].copy_from_slice(&mac);
     packet[236..240].copy_from_slice(&COOKIE);

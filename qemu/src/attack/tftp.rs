@@ -1,5 +1,5 @@
 //! A flood of reads: each from a port of its own, none of them ever acknowledged. What comes back is
-//! counted, for a server that sends much to whoever asks is a weapon against others.
+//! counted, for a server that sends much to any client is a weapon against others.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{net::UdpSocket, time};
 use super::{AttackContext, address, appliance, count, packets};
 
 const EVERY: Duration = Duration::from_millis(4);
-/// Sockets that stay open, so that what the server sends has somebody to arrive at.
+/// Sockets that stay open, so that what the server sends arrives.
 const SOCKETS_MAX: usize = 512;
 const FILE: &str = "undionly.kpxe";
 const PACKET_BYTES_MAX: usize = 65_536;

@@ -75,7 +75,7 @@ impl FigurePair {
         Ok(Self { name, own: median(&own)?, peer: median(&peer)?, limits })
     }
 
-    /// Of the peer's: throughput, and processor time of the server.
+    /// The ratios to the peer's throughput and processor time of the server.
     fn ratios(&self) -> (f64, f64) {
         (self.own.throughput / self.peer.throughput, self.own.server_cpu / self.peer.server_cpu)
     }

@@ -1,11 +1,9 @@
 //! The clients: all at once, each a curl that fetches the first 128 MiB and throws them away.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Instant,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -21,7 +19,7 @@ const TICKS_PER_S: f64 = 100.0;
 
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Instead of the clients here.
+    /// The script that replaces the clients here.
     script: Option<PathBuf>,
     clients: u16,
 }

@@ -1,24 +1,18 @@
 //! Debian's nginx with one file, over HTTP and over TLS; two workers, sendfile, TLS 1.3: as it is set up where images are
 //! served in earnest. It ends with the value.
 
-use std::{
-    fs::{self, File},
-    net::Ipv4Addr,
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use tokio::{
-    net::TcpStream,
-    process::{Child, Command},
-    time::{Instant, sleep},
-};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 
 use crate::{os, tools::Tools};
 
@@ -80,7 +74,7 @@ impl Nginx {
     }
 }
 
-/// Its workers outlive a master that is killed; told to end, it takes them along.
+/// Its workers outlive a master that is killed; a master that is asked to end takes them along.
 impl Drop for Nginx {
     fn drop(&mut self) {
         let master = self.child.id().and_then(|id| i32::try_from(id).ok());

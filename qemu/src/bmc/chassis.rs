@@ -1,22 +1,18 @@
 //! The chassis behind `ipmi_sim`, which runs a command for whatever it wants to know or change: here
 //! `lab chassis SOCKET WORDS…`, which hands the words to the lab by a Unix socket and prints the answer.
 //! The words are those of OpenIPMI's `chassis_control` (lanserv/README.ipmi_sim): `get power`,
-//! `set power 0`, `set boot pxe`, …
+//! `set power 0`, `set boot pxe` and so on.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    os::unix::net::UnixStream as BlockingStream,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{UnixListener, UnixStream},
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
 
 use crate::machine::{BootOverride, BootTarget, Machine, MachineError, MachinePower};
 

@@ -2,10 +2,12 @@
 //! own it.
 //!
 //! The lab's own speaks Redfish by HTTPS (self-signed, as BMCs come): `redfish` is the model; here are the listener, the
-//! credentials and the effects on the machine. `faults` is how it misbehaves when it is told to. Others' are `simulator`
+//! credentials, and `effects` acts on the machine. `faults` is how it misbehaves on request. Others' are `simulator`
 //! (IPMI: OpenIPMI's `ipmi_sim`, with `chassis` behind it) and `sushy` (Redfish: sushy-tools, by libvirt).
 
 pub mod chassis;
+mod effects;
+mod emulator;
 mod faults;
 mod media;
 pub mod redfish;
@@ -13,49 +15,38 @@ mod sessions;
 pub mod simulator;
 pub mod sushy;
 
-use std::{
-    convert::Infallible,
-    io,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
+use effects::PerformError;
 pub use faults::LabBmcFault;
 use faults::ReplacedAnswer;
 use futures_util::stream;
-use http::{
-    HeaderValue, Method, Request, Response, StatusCode,
-    header::{CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE},
-};
+use http::header::{CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
-use hyper::{
-    body::{Frame, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rcgen::{CertifiedKey, KeyPair};
-use redfish::{LabBmcEffect, LabRedfishResponse, ResetType, SystemView};
+use redfish::{LabRedfishResponse, SystemView};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::{
-    io::AsyncWriteExt as _,
-    net::TcpListener,
-    sync::Semaphore,
-    task::{AbortHandle, JoinSet},
-};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use self::{sessions::Sessions, simulator::Simulator, sushy::Sushy};
-use crate::{
-    libvirt::Libvirt,
-    machine::{Machine, MachineError, MachinePower},
-    tools::{Tools, ToolsError},
-};
+use crate::libvirt::Libvirt;
+use crate::machine::{Machine, MachineError, MachinePower};
+use crate::tools::{Tools, ToolsError};
 
 /// Where the BMCs of machines are, on this machine: an appliance connects there only if it may.
 pub const ADDRESSES: &str = "127.0.1.0/24";
@@ -69,13 +60,7 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 const CONNECTIONS_MAX: usize = 32;
 /// A client that says nothing in this time is gone.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// A press of the power button that the guest does not answer is not held against it longer.
-const GRACE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
-/// A whole image, from a host on the same computer.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(600);
-/// A DVD with one layer.
-const MEDIA_BYTES_MAX: usize = 4700 * MIB;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -139,7 +124,7 @@ impl AnyBmc {
             BmcKind::Sushy => {
                 let libvirt = libvirt.ok_or(BmcError::NoLibvirt)?;
                 let config = machine.config();
-                Self::Sushy(Sushy::start((config.uuid, &config.folder), tools, libvirt, number).await?)
+                Self::Sushy(Sushy::start(config.uuid, &config.folder, tools, libvirt, number).await?)
             }
         }))
     }
@@ -309,15 +294,15 @@ async fn serve(shared: &LabBmcState, request: Request<Incoming>) -> Response<Bod
     let mut answer = redfish::answer(&view(shared).await, &parts.method, &path, &body);
     if let Some(effect) = answer.effect.take()
         && !faults::swallows(&faults, &effect)
-        && let Err(error) = perform(shared, effect).await
+        && let Err(error) = effects::perform(shared, effect).await
     {
         tracing::warn!(%error, machine = shared.machine.config().name, "the BMC failed");
         answer = match error {
             PerformError::Machine(MachineError::Off) => {
                 redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off")
             }
-            PerformError::Fetch(message) => {
-                redfish::refuse(StatusCode::BAD_REQUEST, "ResourceAtUriUnauthorized", &message)
+            PerformError::Fetch(error) => {
+                redfish::refuse(StatusCode::BAD_REQUEST, "ResourceAtUriUnauthorized", &error.to_string())
             }
             PerformError::Machine(error) => {
                 redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
@@ -341,76 +326,6 @@ async fn view(shared: &LabBmcState) -> SystemView {
         name: config.name,
         uuid: config.uuid,
     }
-}
-
-#[derive(Debug, Error)]
-enum PerformError {
-    #[error(transparent)]
-    Machine(#[from] MachineError),
-    #[error("fetching the image: {0}")]
-    Fetch(String),
-}
-
-async fn perform(shared: &LabBmcState, effect: LabBmcEffect) -> Result<(), PerformError> {
-    let machine = &shared.machine;
-    let media = |url: Option<String>| *shared.media.lock().unwrap_or_else(PoisonError::into_inner) = url;
-    match effect {
-        LabBmcEffect::InsertMedia(url) => {
-            let path = fetch(machine, &url).await.map_err(PerformError::Fetch)?;
-            machine.reconfigure(|config| config.media = Some(path));
-            media(Some(url));
-        }
-        LabBmcEffect::EjectMedia => {
-            machine.reconfigure(|config| config.media = None);
-            media(None);
-        }
-        LabBmcEffect::SetBoot(boot) => machine.set_boot_override(boot).await,
-        LabBmcEffect::Reset(ResetType::On | ResetType::ForceOn) => machine.power_on().await?,
-        LabBmcEffect::Reset(ResetType::ForceOff) => machine.power_off().await?,
-        LabBmcEffect::Reset(ResetType::GracefulShutdown | ResetType::PushPowerButton) => {
-            machine.press_power_button().await?
-        }
-        LabBmcEffect::Reset(ResetType::ForceRestart) => machine.reset().await?,
-        LabBmcEffect::Reset(ResetType::PowerCycle) => {
-            machine.power_off().await?;
-            machine.power_on().await?;
-        }
-        LabBmcEffect::Reset(ResetType::GracefulRestart) => {
-            machine.press_power_button().await?;
-            let machine = machine.clone();
-            // The request is answered at once, as BMCs do; the restart follows the guest's own end.
-            tokio::spawn(async move {
-                if tokio::time::timeout(GRACE, machine.wait_off()).await.is_err() {
-                    return;
-                }
-                if let Err(error) = machine.power_on().await {
-                    tracing::warn!(%error, "restarting after a graceful shutdown");
-                }
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Fetches an image for the virtual drive, into a file of its own: a running machine may still read the last one.
-async fn fetch(machine: &Machine, url: &str) -> Result<PathBuf, String> {
-    let failed = |error: &dyn std::error::Error| error.to_string();
-    // An error means that it is installed already.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let client = reqwest::Client::builder().timeout(FETCH_TIMEOUT).build().map_err(|e| failed(&e))?;
-    let answer = client.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(|e| failed(&e))?;
-    let path = machine.folder().join(format!("media-{}.raw", uuid::Uuid::new_v4().simple()));
-    let mut file = tokio::fs::File::create(&path).await.map_err(|e| failed(&e))?;
-    let (mut answer, mut bytes) = (answer, 0);
-    while let Some(chunk) = answer.chunk().await.map_err(|e| failed(&e))? {
-        bytes += chunk.len();
-        if bytes > MEDIA_BYTES_MAX {
-            return Err(format!("it has more than {} MiB", MEDIA_BYTES_MAX / MIB));
-        }
-        file.write_all(&chunk).await.map_err(|e| failed(&e))?;
-    }
-    file.flush().await.map_err(|e| failed(&e))?;
-    Ok(path)
 }
 
 fn misbehave(instead: ReplacedAnswer) -> Response<Body> {

@@ -4,10 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Method, Response, StatusCode,
-    header::{AUTHORIZATION, CONTENT_TYPE, LOCATION},
-};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use serde::Deserialize;
 use serde_json::json;

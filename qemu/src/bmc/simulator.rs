@@ -6,31 +6,22 @@
 //!
 //! It has cipher suite 3 alone, and takes boot flags without ever marking them valid.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use tokio::{
-    process::{Child, Command},
-    task::AbortHandle,
-    time::{Instant, sleep},
-};
+use tokio::process::{Child, Command};
+use tokio::task::AbortHandle;
 
-use super::{BmcError, PASSWORD, USER, chassis};
-use crate::{machine::Machine, os, tools::Tools};
+use super::{BmcError, PASSWORD, USER, chassis, emulator};
+use crate::{machine::Machine, tools::Tools};
 
 /// RMCP's (section 13.1.2).
 const PORT: u16 = 623;
 /// It reads two small files; a loaded computer may take seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOG: &str = "ipmi.log";
-/// In the machine's folder, where ipmi_sim runs: so the path is short.
+/// The socket in the machine's folder, where ipmi_sim runs: so the path is short.
 const CHASSIS_SOCKET: &str = "chassis.sock";
 const STATE: &str = "ipmi-state";
 
@@ -38,7 +29,7 @@ const STATE: &str = "ipmi-state";
 #[derive(Debug)]
 pub struct Simulator {
     address: SocketAddr,
-    child: Child,
+    _child: Child,
     chassis: AbortHandle,
 }
 
@@ -54,34 +45,13 @@ impl Simulator {
         fs::create_dir_all(folder.join(STATE)).map_err(failed)?;
         fs::write(folder.join("ipmi-lan.conf"), lan(address, &config.uuid, std::process::id())).map_err(failed)?;
         fs::write(folder.join("ipmi-commands"), COMMANDS).map_err(failed)?;
-        let log = fs::File::create(folder.join(LOG)).map_err(failed)?;
         let mut command = Command::new(program);
-        command
-            .args(["-n", "-c", "ipmi-lan.conf", "-f", "ipmi-commands", "-s", STATE])
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(failed)?)
-            .stderr(log)
-            .kill_on_drop(true);
-        os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
-        let child = command.spawn().map_err(failed)?;
-        let mut simulator = Self { address, child, chassis };
-        simulator.wait_ready(folder).await?;
-        Ok(simulator)
-    }
-
-    /// Until it has its port.
-    async fn wait_ready(&mut self, folder: &Path) -> Result<(), BmcError> {
-        let begun = Instant::now();
-        while UdpSocket::bind(self.address).is_ok() {
-            let has_ended = self.child.try_wait().map_err(BmcError::Simulator)?.is_some();
-            if has_ended || begun.elapsed() > START_TIMEOUT {
-                let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-                return Err(BmcError::NotReady { what: "ipmi_sim", log: log.trim().to_owned() });
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Ok(())
+        command.args(["-n", "-c", "ipmi-lan.conf", "-f", "ipmi-commands", "-s", STATE]).current_dir(folder);
+        let has_port = || UdpSocket::bind(address).is_err();
+        let child = emulator::start("ipmi_sim", command, &folder.join(LOG), START_TIMEOUT, has_port).await;
+        // Without it nothing asks the chassis.
+        let child = child.inspect_err(|_| chassis.abort())?;
+        Ok(Self { address, _child: child, chassis })
     }
 
     /// The address as a BareMetalHost names it.

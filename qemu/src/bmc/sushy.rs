@@ -1,28 +1,20 @@
 //! A machine's BMC by sushy-tools: OpenStack's Redfish emulator, which drives the machine through libvirt. One emulator per
-//! machine, as every machine has a BMC of its own; its quirks are wanted (it keeps an override for one boot for ever, has
+//! machine, as every machine has a BMC of its own; its quirks are wanted (it never ends an override for one boot, has
 //! no sessions, and rewrites the machine's definition).
 
-use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep},
-};
+use tokio::process::{Child, Command};
 
-use super::{BmcError, USER, redfish};
-use crate::{libvirt::Libvirt, os, tools::Tools};
+use super::{BmcError, USER, emulator, redfish};
+use crate::{libvirt::Libvirt, tools::Tools};
 
 const PORT: u16 = 443;
 /// A Python program that loads a web server.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOG: &str = "sushy.log";
 /// [`super::PASSWORD`], as bcrypt has it (cost 4).
 const PASSWORD_BCRYPT: &str = "$2b$04$3YtlHsNlDR6FZTnyWhB96uIKsdY.ZPWzQBwr8aaTXPNBquCIK7YSm";
@@ -32,13 +24,14 @@ const PASSWORD_BCRYPT: &str = "$2b$04$3YtlHsNlDR6FZTnyWhB96uIKsdY.ZPWzQBwr8aaTXP
 pub struct Sushy {
     address: SocketAddr,
     uuid: uuid::Uuid,
-    child: Child,
+    _child: Child,
 }
 
 impl Sushy {
     /// Starts the BMC of a machine that libvirt knows by this UUID, on `127.0.1.number`. Its files lie in the folder.
     pub async fn start(
-        (uuid, in_folder): (uuid::Uuid, &Path),
+        uuid: uuid::Uuid,
+        in_folder: &Path,
         tools: &Tools,
         libvirt: &Libvirt,
         number: u8,
@@ -57,37 +50,17 @@ impl Sushy {
         ] {
             fs::write(folder.join(name), content).map_err(failed)?;
         }
-        let log = fs::File::create(in_folder.join(LOG)).map_err(failed)?;
         let mut command = Command::new(program);
         command
             .args(["-m", "sushy_tools.emulator.main", "--config"])
             .arg(folder.join("config.py"))
             .current_dir(&folder)
             // What it cannot keep elsewhere it keeps where temporary files go.
-            .env("TMPDIR", &folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(failed)?)
-            .stderr(log)
-            .kill_on_drop(true);
-        os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
-        let child = command.spawn().map_err(failed)?;
-        let mut sushy = Self { address, uuid, child };
-        sushy.wait_ready(in_folder).await?;
-        Ok(sushy)
-    }
-
-    /// Until it listens.
-    async fn wait_ready(&mut self, folder: &Path) -> Result<(), BmcError> {
-        let begun = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
-            let has_ended = self.child.try_wait().map_err(BmcError::Simulator)?.is_some();
-            if has_ended || begun.elapsed() > START_TIMEOUT {
-                let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-                return Err(BmcError::NotReady { what: "sushy-emulator", log: log.trim().to_owned() });
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Ok(())
+            .env("TMPDIR", &folder);
+        let listens = || TcpStream::connect(address).is_ok();
+        let log = in_folder.join(LOG);
+        let child = emulator::start("sushy-emulator", command, &log, START_TIMEOUT, listens).await?;
+        Ok(Self { address, uuid, _child: child })
     }
 
     /// The address as a BareMetalHost names it.

@@ -10,13 +10,13 @@ pub struct OriginFault {
     pub kind: OriginFaultKind,
     #[serde(default)]
     pub at: u64,
-    /// So many answers meet it; without it, all.
+    /// The number of answers that meet it; without it, all.
     #[serde(default)]
     pub times: Option<u64>,
     /// Bytes that become others, or that a length is wrong by.
     #[serde(default = "one")]
     pub bytes: u64,
-    /// For `status`.
+    /// The code of `status`.
     #[serde(default = "unavailable")]
     pub code: u16,
 }

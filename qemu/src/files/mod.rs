@@ -1,34 +1,30 @@
 //! A plain HTTP server for image files, the "somewhere else" that a host's `image.url` names: in
-//! the lab nothing else is reachable. One connection, one answer. It misbehaves where it is told to
+//! the lab nothing else is reachable. One connection, one answer. It misbehaves on request
 //! ([`OriginFault`]): that is why it writes its answers itself, byte by byte.
 
 mod answer;
 
-use std::{
-    collections::HashMap,
-    io::{self, SeekFrom},
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::io::{self, SeekFrom};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use answer::{OriginFault, OriginFaultKind};
 use answer::{OriginFile, OriginResponse, OriginResponseEnd, read_head};
-use tokio::{
-    fs::File,
-    io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
-};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
 
-/// Read from disk and sent at once; large enough that the cost of a call does not show.
+/// The bytes that are read from disk and sent at once; large enough that the cost of a call does not show.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A client's request is a few hundred bytes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// Requests for one file that are remembered; no scenario looks at more.
 const STARTS_MAX: usize = 1000;
-/// A stall is longer than whoever waits for its end.
+/// A stall is longer than any wait for its end.
 const STALL: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -69,7 +65,7 @@ impl FileServer {
         Ok(format!("http://{}{place}", self.address))
     }
 
-    /// From which byte on each request for this URL was answered; HEAD apart.
+    /// The first byte of each answer to requests for this URL; HEAD apart.
     #[must_use]
     pub fn starts(&self, url: &str) -> Vec<u64> {
         let place = url.strip_prefix(&format!("http://{}", self.address)).unwrap_or_default();

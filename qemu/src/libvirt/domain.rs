@@ -5,16 +5,14 @@
 
 use std::path::Path;
 
-use crate::{
-    machine::{
-        Accel, CONSOLE_SOCKET, DiskBus, DiskConfig, MachineFirmware, MachineSettings, QMP_SOCKET, SERIAL_LOG, VARIABLES,
-    },
-    tools::Tools,
+use crate::machine::{
+    Accel, CONSOLE_SOCKET, DiskBus, DiskConfig, MachineFirmware, MachineSettings, QMP_SOCKET, SERIAL_LOG, VARIABLES,
 };
+use crate::tools::Tools;
 
-/// Behind every device that libvirt gives a boot order, which begins at 1.
+/// A place behind every device that libvirt gives a boot order, which begins at 1.
 const LAST_IN_ORDER: usize = 90;
-/// Of those on the root bus libvirt fills the first ones and the last.
+/// The first slot on the root bus that libvirt leaves free: it fills the first ones and the last.
 const FIRST_SLOT: usize = 0x10;
 
 /// The XML of a machine that boots from the network first.
@@ -43,7 +41,7 @@ pub fn domain(config: &MachineSettings, tools: &Tools) -> String {
     let qmp = format!("socket,id=lab,path={},server=off", at(QMP_SOCKET));
     let mut all = vec!["-chardev".to_owned(), qmp, "-mon".to_owned(), "chardev=lab,mode=control".to_owned()];
     if config.firmware == MachineFirmware::Uefi {
-        // IPv6 has nobody to answer it here, and OVMF tries it for 100 s.
+        // IPv6 gets no answer here, and OVMF tries it for 100 s.
         all.extend(["-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"].map(str::to_owned));
     }
     all.extend(arguments);

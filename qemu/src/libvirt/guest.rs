@@ -3,13 +3,11 @@
 //! It hangs on the isolated network of [`Libvirt::isolated_network`], and begins to boot from there at once. Its disk is
 //! virtio without a serial number, its console a pseudo terminal, which is copied into a file here.
 
-use std::{
-    fs,
-    io::{self, Read as _, Write as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::{task::AbortHandle, time::sleep};
 
@@ -24,9 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestFirmware {
     Bios,
-    /// Without Secure Boot.
+    /// UEFI without Secure Boot.
     Uefi,
-    /// With the usual keys in it.
+    /// UEFI with the usual keys of Secure Boot.
     SecureBoot,
 }
 
@@ -75,7 +73,7 @@ fn firmware(features: &[(&str, &str)]) -> String {
 pub struct LibvirtGuest {
     pub name: &'static str,
     pub uuid: uuid::Uuid,
-    /// Of its only NIC.
+    /// The address of its only NIC.
     pub mac: String,
     folder: PathBuf,
     disk: PathBuf,
@@ -154,7 +152,7 @@ async fn copy_consoles(libvirt: Arc<Libvirt>, name: &'static str, log: PathBuf) 
     }
 }
 
-/// Until its other end is closed, which the kernel reports as an error.
+/// Copies the console until its other end is closed, which the kernel reports as an error.
 fn copy_console(terminal: &Path, log: &Path) -> io::Result<()> {
     let mut from = fs::File::open(terminal)?;
     let mut to = fs::OpenOptions::new().append(true).open(log)?;

@@ -7,27 +7,21 @@
 mod domain;
 mod guest;
 
-use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use std::{env, fs, io};
 
 pub use domain::domain;
 pub use guest::{GuestFirmware, GuestPlan, LibvirtGuest};
 use nix::sys::signal::Signal;
 use thiserror::Error;
-use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
-};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::{
-    machine::MachineSettings,
-    os,
-    tools::{Tools, ToolsError},
-};
+use crate::machine::MachineSettings;
+use crate::os;
+use crate::tools::{Tools, ToolsError};
 
 /// It asks QEMU for what it can when it is first used.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

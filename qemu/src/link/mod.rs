@@ -5,25 +5,19 @@
 mod answers;
 mod model;
 
-use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 pub use answers::LostAnswers;
 pub use model::LinkFaults;
 use model::LinkModel;
-use tokio::{
-    io::unix::AsyncFd,
-    net::UnixDatagram,
-    task::{AbortHandle, JoinSet},
-};
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixDatagram;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::os;
 
@@ -76,7 +70,7 @@ impl FaultyLink {
         self.shared.model.lock().unwrap_or_else(PoisonError::into_inner).lost_answers()
     }
 
-    /// From now on it is like this.
+    /// Sets its faults from now on.
     pub fn set_faults(&self, faults: LinkFaults) {
         *self.shared.model.lock().unwrap_or_else(PoisonError::into_inner) = LinkModel::new(faults);
     }

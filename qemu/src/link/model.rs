@@ -10,9 +10,9 @@ use super::answers::{Answers, LostAnswers};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct LinkFaults {
-    /// Of a thousand frames, so many are lost.
+    /// The number of frames in a thousand that are lost.
     pub loss_permille: u32,
-    /// Of a thousand frames, so many arrive twice.
+    /// The number of frames in a thousand that arrive twice.
     pub duplicate_permille: u32,
     /// Every frame comes so late, and by up to so much more: then frames overtake each other.
     pub delay_ms: u64,

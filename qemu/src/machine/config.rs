@@ -5,10 +5,8 @@ use std::{ffi::OsString, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    link::{LAB_SOCKET, MACHINE_SOCKET},
-    tools::Tools,
-};
+use crate::link::{LAB_SOCKET, MACHINE_SOCKET};
+use crate::tools::Tools;
 
 /// QMP: QEMU connects to this socket in the machine's folder, so there is no moment to wait for.
 pub const QMP_SOCKET: &str = "qmp.sock";
@@ -64,10 +62,10 @@ pub enum NetBoot {
 pub struct DiskConfig {
     pub bus: DiskBus,
     pub path: PathBuf,
-    /// At most 20 characters: virtio and ATA have no room for more.
+    /// The serial number of at most 20 characters: virtio and ATA have no room for more.
     pub serial: String,
     pub wwn: u64,
-    /// Served by NBD on this socket in the machine's folder; otherwise QEMU opens the file itself.
+    /// The socket in the machine's folder at which NBD serves it; without one QEMU opens the file itself.
     pub socket: Option<PathBuf>,
 }
 
@@ -88,7 +86,7 @@ pub struct MachineSettings {
     pub accel: Accel,
     pub boot_order: BootOrder,
     pub net_boot: NetBoot,
-    /// In the order in which the firmware sees them.
+    /// The disks in the order in which the firmware sees them.
     pub disks: Vec<DiskConfig>,
     /// The image in its virtual drive for CDs; no drive without one.
     pub media: Option<PathBuf>,
@@ -167,7 +165,7 @@ pub(super) fn bootable_devices(config: &MachineSettings) -> Vec<String> {
     std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).chain(media).collect()
 }
 
-/// With a speed and a duplex, as real cards have them: LACP leaves out a port that tells none.
+/// The NIC with a speed and a duplex, as real cards have them: LACP leaves out a port without.
 pub const NIC_MODEL: &str = "virtio-net-pci,speed=10000,duplex=full";
 const NIC: &str = "nic0";
 const CD: &str = "cd0";
@@ -254,7 +252,7 @@ fn firmware(line: &mut CommandLine, config: &MachineSettings, tools: &Tools, tar
     code.push(&tools.ovmf_code);
     line.pair("-drive", code);
     line.pair("-drive", format!("if=pflash,unit=1,format=raw,file={VARIABLES}"));
-    // IPv6 has nobody to answer it here, and OVMF tries it for 100 s.
+    // IPv6 gets no answer here, and OVMF tries it for 100 s.
     line.pair("-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n");
     if target == BootTarget::UefiHttp || config.net_boot == NetBoot::Http {
         line.pair("-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n");

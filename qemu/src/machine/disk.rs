@@ -1,11 +1,9 @@
 //! Disk files of machines: sparse raw files.
 
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use thiserror::Error;
 

@@ -22,14 +22,12 @@ mod disk;
 mod process;
 pub mod variables;
 
-use std::{
-    fs::File,
-    io,
-    path::PathBuf,
-    process::ExitStatus,
-    sync::{Arc, Weak},
-    time::{Duration, SystemTime},
-};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
 
 pub use config::{
     Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, MachineFirmware, MachineSettings, NIC_MODEL,
@@ -39,20 +37,16 @@ pub use disk::{MachineDiskError, create_empty, create_from};
 use firesteel_lab_disk::FaultyDisk;
 use serde_json::json;
 use thiserror::Error;
-use tokio::{
-    net::UnixListener,
-    sync::{Mutex, oneshot, watch},
-    time::timeout,
-};
+use tokio::net::UnixListener;
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::time::timeout;
 
-use crate::{
-    libvirt::{Libvirt, LibvirtError},
-    qmp::{Qmp, QmpError, wait_for_event},
-    serial::SerialLog,
-    tools::Tools,
-};
+use crate::libvirt::{Libvirt, LibvirtError};
+use crate::qmp::{Qmp, QmpError, wait_for_event};
+use crate::serial::SerialLog;
+use crate::tools::Tools;
 
-/// After `quit` QEMU only has to close its files.
+/// The time after `quit`, in which QEMU only has to close its files.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reset is announced by the next turn of QEMU's main loop.
 const RESET_TIMEOUT: Duration = Duration::from_secs(10);
@@ -84,7 +78,7 @@ pub enum MachineError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachinePower {
     Off,
-    /// Since when; the zero of a host's timeline.
+    /// The power is on since then: the zero of a host's timeline.
     On {
         since: SystemTime,
     },
@@ -124,7 +118,7 @@ struct MachineRunState {
 struct RunningMachine {
     qmp: Arc<Qmp>,
     kill: oneshot::Sender<()>,
-    /// True when the process has ended and the power is off.
+    /// Whether the process has ended and the power is off.
     ended: watch::Receiver<bool>,
     /// What it was started with.
     media: Option<PathBuf>,
@@ -146,7 +140,7 @@ impl Machine {
         Self::build(config, tools, disks, None)
     }
 
-    /// A machine that libvirt is told of and keeps from then on.
+    /// A machine that is defined in libvirt, which keeps it from then on.
     pub async fn managed_by_libvirt(
         config: MachineSettings,
         tools: Tools,
@@ -336,7 +330,7 @@ impl Machine {
         &self.0.disks
     }
 
-    /// For what is not a BMC's business: watching a guest's registers, dumping its memory, …
+    /// The connection for what is not a BMC's business, such as watching a guest's registers or dumping its memory.
     pub async fn qmp(&self) -> Result<Arc<Qmp>, MachineError> {
         self.0.state.lock().await.qmp()
     }
@@ -365,7 +359,7 @@ async fn watch_kept(listener: UnixListener, kept: Weak<MachineParts>) {
             }
         };
         let (ended_sender, ended) = watch::channel(false);
-        // Nobody kills what libvirt keeps.
+        // What libvirt keeps is not killed here.
         let (kill, _) = oneshot::channel();
         machine.state.lock().await.running = Some(RunningMachine { qmp: qmp.clone(), kill, ended, media: None });
         machine.power.send_replace(MachinePower::On { since: SystemTime::now() });

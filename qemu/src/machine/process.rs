@@ -1,29 +1,21 @@
 //! The QEMU process of one power-on: started stopped, controlled by QMP, watched until it ends.
 
-use std::{
-    fs::{self, File},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use tokio::{
-    net::UnixListener,
-    process::{Child, Command},
-    sync::oneshot,
-    time::timeout,
-};
+use tokio::net::UnixListener;
+use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::{
-    MachineError, MachineSettings, QMP_SOCKET,
-    config::{BootTarget, arguments, boot_devices, bootable_devices},
-};
-use crate::{
-    os,
-    qmp::{Qmp, QmpError},
-    tools::Tools,
-};
+use super::config::{BootTarget, arguments, boot_devices, bootable_devices};
+use super::{MachineError, MachineSettings, QMP_SOCKET};
+use crate::os;
+use crate::qmp::{Qmp, QmpError};
+use crate::tools::Tools;
 
 /// QEMU connects within milliseconds; a loaded computer that reads its firmware from a cold disk
 /// may take seconds.
@@ -87,12 +79,12 @@ pub(super) async fn until_ended(mut child: Child, killed: oneshot::Receiver<()>)
         ended = child.wait() => match ended {
             Ok(status) if status.success() => {}
             Ok(status) => tracing::warn!(%status, "QEMU ended abnormally"),
-            Err(error) => tracing::warn!(%error, "waiting for QEMU"),
+            Err(error) => tracing::warn!(%error, "could not wait for QEMU; its machine counts as off"),
         },
-        // A dropped sender is a request as well: nobody controls this machine any longer.
+        // A dropped sender is a request as well: nothing controls this machine any longer.
         _ = killed => {
             if let Err(error) = child.kill().await {
-                tracing::warn!(%error, "killing QEMU");
+                tracing::warn!(%error, "could not kill QEMU; it ends with the lab");
             }
         }
     }

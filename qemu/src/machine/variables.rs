@@ -1,6 +1,6 @@
 //! The UEFI variables of a machine that is off, as OVMF keeps them in its flash file: enough to read
 //! the boot options and to set `BootNext`, which is how a BMC asks for one boot from somewhere.
-//! (A boot index would do for the one boot, but makes OVMF write its boot order anew.)
+//! (A boot index would do for the one boot, but makes OVMF rewrite its boot order.)
 //!
 //! The file is a firmware volume (UEFI PI 1.7, volume 3) with one store of authenticated variables:
 //! header, then variables one after the other, each `header | name | data` aligned to four bytes, up
@@ -58,7 +58,7 @@ pub(super) fn set_next_boot(path: &Path, target: BootTarget) -> Result<bool, Var
     Ok(true)
 }
 
-/// For fuzzing: any bytes are read without a panic.
+/// Reads any bytes without a panic, for fuzzing.
 pub fn check(bytes: &[u8]) {
     if let Ok(mut store) = UefiVariableStore::parse(bytes.to_vec()) {
         drop(store.boot_options());

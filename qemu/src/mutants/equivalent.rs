@@ -20,7 +20,7 @@ pub(super) struct EquivalentMutant {
     file: String,
     /// The line on which the change begins, without the space around it.
     line: String,
-    /// As cargo-mutants says it: `replace > with >= in decide`.
+    /// The change as cargo-mutants says it: `replace > with >= in decide`.
     change: String,
     /// Why it is no fault.
     pub(super) reason: String,

@@ -27,7 +27,7 @@ struct MutantLine {
 }
 
 impl ListedMutant {
-    /// From 1.
+    /// The number of the line, from 1.
     pub(super) fn line(&self) -> usize {
         self.span.start.line
     }
@@ -149,7 +149,7 @@ pub(super) mod tests {
         ListedMutant { name: format!("{file}:{line}:9: {change}"), file: file.to_owned(), span }
     }
 
-    /// As cargo-mutants 27.1.0 writes it.
+    /// The list as cargo-mutants 27.1.0 writes it.
     const LIST: &str = r#"[{"name": "a/src/b.rs:3:9: replace > with == in f::<T>", "package": "a", "file": "a/src/b.rs",
         "function": {"function_name": "f", "return_type": "-> bool", "span": {"start": {"line": 1, "column": 1},
         "end": {"line": 5, "column": 2}}}, "span": {"start": {"line": 3, "column": 9}, "end": {"line": 3, "column": 10}},

@@ -12,13 +12,11 @@ mod part;
 mod tally;
 mod tree;
 
-use std::{
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum as _;
@@ -27,11 +25,9 @@ use listed::{ListedMutant, MutantEnd, MutantEnds, drawn, read_list, read_outcome
 pub use part::MutantPart;
 use tally::{MutantTally, report};
 
-use crate::{
-    artefacts::{cargo_command, repository},
-    checkout::CheckoutState,
-    progress::{ProgressStep, print, print_status},
-};
+use crate::artefacts::{cargo_command, repository};
+use crate::checkout::CheckoutState;
+use crate::progress::{ProgressStep, print, print_status};
 
 /// Mutants of one run of cargo-mutants: what a stop loses at most.
 const BATCH_MAX: usize = 50;
@@ -47,7 +43,7 @@ pub struct MutantOptions {
     /// All of them without a name
     #[arg(value_enum, value_name = "PART")]
     parts: Vec<MutantPart>,
-    /// So many mutants of each part that compile, instead of all
+    /// Number of mutants of each part that compile, instead of all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sample: Option<u32>,
     /// Draws the same sample again; without it chance draws one, and the seed is printed

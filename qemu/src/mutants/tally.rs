@@ -2,7 +2,7 @@
 
 use super::part::MutantPart;
 
-/// Of a part's viable mutants that are no equivalents, in percent.
+/// The percentage of a part's viable mutants, without equivalents, that tests must notice.
 pub(super) const NOTICED_PERCENT_MIN: usize = 90;
 
 /// What came out for one part.

@@ -1,17 +1,13 @@
 //! A copy of the checkout in the cache, for cargo-mutants to change: always at the same place, so that cargo builds again
 //! only what differs. What an interrupted run left changed is put back by the next one.
 
-use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    fs,
-    io::ErrorKind,
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::{PermissionsExt as _, symlink},
-    },
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 

@@ -3,18 +3,16 @@
 //! a third machine nothing but an argument leads Ignition to its config.
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::OsImageSystem;
 use serde_json::Value;
 
 use super::console;
-use crate::{
-    demo::check,
-    host_view::HostView,
-    image::OsImageSystem,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    net::APPLIANCE_ADDRESS,
-    progress::print_status,
-};
+use crate::demo::check;
+use crate::host_view::HostView;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::net::APPLIANCE_ADDRESS;
+use crate::progress::print_status;
 
 /// What the stub wants of the kernel, and nothing else sets.
 const ARGUMENT: &str = "firesteel.lab=entry";
@@ -130,7 +128,7 @@ async fn boots(lab: &Lab, case: &BootLoaderCase) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the kernel of the OS says that it was told; the agent's kernel speaks before it.
+/// The command line that the kernel of the OS prints; the agent's kernel speaks before it.
 fn command_line(console: &str) -> anyhow::Result<&str> {
     let mut lines = console.lines().filter(|line| line.contains("ommand line:") && line.contains("firesteel-root"));
     lines.next_back().context("the OS's kernel did not say its command line")

@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use firesteel_lab_image::OsImageSystem;
 
 use super::{console, first_boot::fixed_address};
-use crate::{
-    image::OsImageSystem,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    manifests::UserData,
-    progress::print_status,
-};
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::manifests::UserData;
+use crate::progress::print_status;
 
 const USER: &str = "anna";
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7w0s8nDlhGJ9DqzF1mYcVt0o1yTgC9x0nU5xkq3Kfe anna@lab";
@@ -27,7 +25,7 @@ struct CloudInitCase {
     firmware: MachineFirmware,
     bus: DiskBus,
     address: &'static str,
-    /// As cloud-init names its source.
+    /// The name that cloud-init gives its source.
     source: &'static str,
     form: &'static str,
 }

@@ -31,21 +31,20 @@
 use std::collections::BTreeMap;
 
 use firesteel_lab_disk::{CacheMode, DiskFault, FaultyDiskPlan as ServedDisk, Loss, StopPoint};
+use firesteel_lab_image::PackedFormat;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::{
-    artefacts::{LARGE_VERSION, LabImageFormat, VERSION, WantedImage},
-    attack::Attack,
-    bmc::{BmcKind, LabBmcFault},
-    files::OriginFault,
-    lab::{DISK_BYTES, HostPlan, LabDiskPlan},
-    link::LinkFaults,
-    machine::{DiskBus, MachineFirmware},
-};
+use crate::artefacts::{LARGE_VERSION, VERSION, WantedImage};
+use crate::attack::Attack;
+use crate::bmc::{BmcKind, LabBmcFault};
+use crate::files::OriginFault;
+use crate::lab::{DISK_BYTES, HostPlan, LabDiskPlan};
+use crate::link::LinkFaults;
+use crate::machine::{DiskBus, MachineFirmware};
 
 const MIB: u64 = 1 << 20;
-/// As many as a lab has serial ports worth reading.
+/// The most machines: as many as a lab has serial ports worth reading.
 const MACHINES_MAX: usize = 9;
 const STEPS_MAX: usize = 100;
 
@@ -86,7 +85,7 @@ pub struct MachinePlan {
     pub host: HostPlan,
     pub bmc_faults: Vec<LabBmcFault>,
     pub origin_faults: Vec<OriginFault>,
-    /// Inspected before it is installed; without, it is not switched on before its image is there.
+    /// Whether it is inspected before it is installed; else it is not switched on before its image is there.
     pub inspected: bool,
 }
 
@@ -96,7 +95,7 @@ pub struct MachinePlan {
 pub struct AppliancePlan {
     /// The most memory that it may ever hold.
     pub peak_mib_max: Option<u64>,
-    /// Nor more than it states itself.
+    /// Whether it must hold no more than it states itself.
     pub within_its_bound: bool,
     /// Attacks from the start to the end.
     pub attacks: Vec<Attack>,
@@ -115,7 +114,7 @@ pub struct ScenarioStep {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// At once.
+    /// The step comes at once.
     Now,
     /// The serial port says this, after the step before.
     Console(String),
@@ -123,11 +122,11 @@ pub enum When {
     Event(String),
     /// The host's error or reason contains this.
     Says(String),
-    /// So long after the step before.
+    /// The seconds after the step before.
     AfterS(u64),
     /// The disk has so much of the image's body; the machine is held meanwhile.
     WrittenMib(u64),
-    /// So much was read back; the machine is held meanwhile.
+    /// The MiB that were read back; the machine is held meanwhile.
     ReadBackMib(u64),
     /// The first block is written and not yet flushed; the machine is held meanwhile.
     Head,
@@ -175,7 +174,7 @@ pub enum DiskEnd {
     BootsNothing,
     /// Neither of the two partition tables is there, nor a boot sector.
     Cleared,
-    /// Not one byte was written.
+    /// No byte was written.
     Untouched,
 }
 
@@ -183,7 +182,7 @@ pub enum DiskEnd {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Expect {
-    /// Provisioned, with all evidence, and its OS has reported.
+    /// Whether it is provisioned, with all evidence, and its OS has reported.
     pub runs: bool,
     /// The host's error or reason comes to contain this.
     pub reason: Option<String>,
@@ -199,7 +198,7 @@ pub struct Expect {
 struct RawPlan {
     about: String,
     #[serde(default = "zst")]
-    image: LabImageFormat,
+    image: PackedFormat,
     /// One that is larger than 512 MiB, packed and unpacked.
     #[serde(default)]
     large_image: bool,
@@ -212,8 +211,8 @@ struct RawPlan {
     expect: BTreeMap<String, Expect>,
 }
 
-fn zst() -> LabImageFormat {
-    LabImageFormat::Zst
+fn zst() -> PackedFormat {
+    PackedFormat::Zst
 }
 
 #[derive(Deserialize)]

@@ -2,20 +2,18 @@
 //! Ignition refuses, from a config drive.
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::{OsImageSystem, PackedFormat};
 use serde_json::{Value, json};
 
 use super::console;
-use crate::{
-    artefacts::{LabImageFormat, VERSION},
-    demo::check,
-    image::OsImageSystem,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    manifests::{self, UserData},
-    progress::print_status,
-};
+use crate::artefacts::VERSION;
+use crate::demo::check;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::manifests::{self, UserData};
+use crate::progress::print_status;
 
-/// Outside the range that DHCP gives.
+/// An address outside the range that DHCP gives.
 const ADDRESS: &str = "10.77.0.210";
 const GATEWAY: &str = "10.77.0.1";
 /// No Ignition knows it.
@@ -36,7 +34,7 @@ pub(super) fn fixed_address(mac: &str, address: &str) -> String {
 
 /// Network data become arguments of the first boot: Ignition fetches from the address that they say.
 pub(super) async fn network(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let name = "fixed-1";
     lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
     let mac = lab.machine(name)?.config().mac;
@@ -51,15 +49,15 @@ pub(super) async fn network(lab: &mut Lab, config: &LabConfig) -> anyhow::Result
     let fetched = view.timeline().into_iter().find(|event| event.key() == "config_fetched");
     let detail = fetched.context("the timeline has no config_fetched")?.detail;
     ensure!(detail.contains(ADDRESS), "the config was not fetched from {ADDRESS}: {detail}");
-    let told = lab.serial(name)?.text()?;
-    ensure!(told.contains(&format!("ip={ADDRESS}")), "the kernel was not given the address");
+    let console_text = lab.serial(name)?.text()?;
+    ensure!(console_text.contains(&format!("ip={ADDRESS}")), "the kernel was not given the address");
     print_status(&format!("{name}: Ignition fetched its config from {ADDRESS}"));
     Ok(())
 }
 
 /// Ignition refuses what it fetches: the host shows it with the end of the log, and is not called running.
 pub(super) async fn fails(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let refused = lab.folder().join("refused.ign");
     std::fs::write(&refused, REFUSED).context("writing a config")?;
     let url = lab.publish_file("configs", &refused, Vec::new())?;

@@ -1,24 +1,20 @@
 //! A host with a consumer and data disks that are not its own is released: what would be done is shown before, every
 //! foreign disk stays byte by byte, the host says which and why, and the override of one lets that one go and no other.
 
-use std::{
-    fs::{self, File},
-    path::PathBuf,
-};
+use std::fs::{self, File};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_foreign_disks::{ForeignDisk, erased_before};
+use firesteel_lab_image::PackedFormat;
 use serde_json::json;
 
 use super::play::{is_blank, is_cleared};
-use crate::{
-    artefacts::LabImageFormat,
-    demo::check,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, LabDiskPlan},
-    machine::{DiskBus, MachineFirmware},
-    manifests::{NAMESPACE, RootHint, yaml},
-    progress::print_status,
-    wipe::foreign::{ForeignDisk, erased_before},
-};
+use crate::demo::check;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, LabDiskPlan};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::manifests::{NAMESPACE, RootHint, yaml};
+use crate::progress::print_status;
 
 const NAME: &str = "bios-1";
 /// What stands on the data disks, by the names of those that make it: one of each kind of table, label and volume.
@@ -26,7 +22,7 @@ const FOREIGN: [&str; 6] = ["gpt-early-entry", "gpt-grown", "mbr-logical-200", "
 /// The texts that people see, with what differs from run to run left out.
 const PLAN: &str = include_str!("golden/foreign_release_plan.txt");
 const DESCRIBE: &str = include_str!("golden/foreign_release_describe.txt");
-/// Set, the golden texts are written instead of being compared.
+/// The variable that has the golden texts written instead of being compared.
 const WRITE_GOLDEN: &str = "FIRESTEEL_WRITE_GOLDEN";
 
 /// A data disk, and what it held before the host was released.
@@ -38,7 +34,7 @@ struct Foreign {
 }
 
 pub(super) async fn release(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let foreign = add(lab).await?;
     let root = lab.machine(NAME)?.config().disks[0].clone();
     let wish =

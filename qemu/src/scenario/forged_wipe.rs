@@ -2,36 +2,32 @@
 //! address asks for its boot script, as that system could: it gets no token before the BMC has shown the host off. The
 //! host's own erasure is proven then.
 
-use std::{
-    net::Ipv4Addr,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::net::Ipv4Addr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::PackedFormat;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
-use crate::{
-    artefacts::LabImageFormat,
-    attack::{Attack, AttackerSecrets, Tally},
-    bmc::LabBmcFault,
-    demo::{all_blank, check},
-    erasure_label::{self, ErasureLabel},
-    host_view::HostView,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
-    machine::{DiskBus, Machine, MachineFirmware, MachinePower},
-    manifests,
-    progress::print_status,
-};
+use crate::attack::{Attack, AttackerSecrets, Tally};
+use crate::bmc::LabBmcFault;
+use crate::demo::{all_blank, check};
+use crate::erasure_label::{self, ErasureLabel};
+use crate::host_view::HostView;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE};
+use crate::machine::{DiskBus, Machine, MachineFirmware, MachinePower};
+use crate::manifests;
+use crate::progress::print_status;
 
 const NAME: &str = "victim";
 /// A thief is at work before its host is released.
 const LEAD: Duration = Duration::from_secs(3);
-/// So late the BMC answers while the power is to be cut, so that there is time to ask in.
+/// The delay of the BMC's answers while the power is to be cut, so that there is time to ask in.
 const BMC_SLOW_MS: u64 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) async fn forged_wipe(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     lab.add_machine(HostPlan::new(NAME, MachineFirmware::Uefi, DiskBus::Sata)).await?;
     lab.apply_host(NAME, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
     check(NAME, &lab.wait_running(NAME, 1).await?)?;

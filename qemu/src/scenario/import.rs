@@ -1,24 +1,20 @@
 //! A release of 2 GiB is fetched though its connection stalls, the appliance is killed and the connection is cut: what
 //! is here is not fetched twice, and how far it is can be seen. What has not its digest never becomes a release.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write as _},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::PackedFormat;
 use ring::digest;
 use serde_json::Value;
 
 use super::stream;
-use crate::{
-    artefacts::LabImageFormat,
-    files::{OriginFault, OriginFaultKind},
-    lab::{Lab, LabConfig},
-    manifests,
-    progress::{bytes, print_status},
-};
+use crate::files::{OriginFault, OriginFaultKind};
+use crate::lab::{Lab, LabConfig};
+use crate::manifests;
+use crate::progress::{bytes, print_status};
 
 const MIB: u64 = 1 << 20;
 const ARTIFACT_BYTES: u64 = 2 << 30;
@@ -47,12 +43,15 @@ pub(super) async fn import(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
 
     let reached = STALL_AT - AGAIN_BYTES_MAX;
     let far = |object: &Value| stream::artifact(object)["doneBytes"].as_u64().unwrap_or(0) >= reached;
-    let object = lab.wait_object(("bootimagestreams", stream::STREAM), "the import to come to its stall", far).await?;
-    let told = stream::artifact(&object);
-    ensure!(told["state"] == "fetching" && told["totalBytes"] == ARTIFACT_BYTES, "the progress is not told: {told}");
+    let object = lab.wait_object("bootimagestreams", stream::STREAM, "the import to come to its stall", far).await?;
+    let artifact = stream::artifact(&object);
+    ensure!(
+        artifact["state"] == "fetching" && artifact["totalBytes"] == ARTIFACT_BYTES,
+        "the progress is missing: {artifact}"
+    );
     print_status(&format!(
         "the import shows {} of {}; now the appliance is killed",
-        bytes(done(told)),
+        bytes(done(artifact)),
         bytes(ARTIFACT_BYTES)
     ));
     lab.appliance.crash_and_restart().await?;
@@ -77,23 +76,23 @@ fn check_resumed(starts: &[u64]) -> anyhow::Result<()> {
     let of_place = |at: u64| starts[1..].iter().filter(|start| (at - AGAIN_BYTES_MAX..=at).contains(start)).count();
     ensure!(of_place(STALL_AT) > 0, "the import did not go on at its stall ({STALL_AT}): {starts:?}");
     ensure!(of_place(CUT_AT) > 0, "the import did not go on at its cut ({CUT_AT}): {starts:?}");
-    ensure!(starts[1..].iter().all(|start| *start >= STALL_AT - AGAIN_BYTES_MAX), "it began anew: {starts:?}");
+    ensure!(starts[1..].iter().all(|start| *start >= STALL_AT - AGAIN_BYTES_MAX), "it began again: {starts:?}");
     Ok(())
 }
 
 /// A good image that the metadata state another digest of.
 async fn wrong_digest(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = config.artefacts.image(LabImageFormat::Zst)?;
+    let image = config.artefacts.image(PackedFormat::Zst)?;
     let source = stream::publish_artifact(lab, image, &"0".repeat(64), Vec::new())?;
     let url = stream::publish(lab, WRONG, "1", &stream::ReleaseDiskImage::zst(source))?;
     let group = stream::group(WRONG, WRONG, serde_json::json!({"image": {"stream": WRONG}}));
     lab.apply(&manifests::yaml(&[stream::policy(), stream::object(WRONG, &url, None), group])).await?;
     let failed = |object: &Value| stream::artifact(object)["state"] == "failed";
-    let object = lab.wait_object(("bootimagestreams", WRONG), "the digest to be found wrong", failed).await?;
+    let object = lab.wait_object("bootimagestreams", WRONG, "the digest to be found wrong", failed).await?;
     let message = stream::artifact(&object)["message"].as_str().unwrap_or_default().to_owned();
     ensure!(message.contains("sha256"), "the message does not say what is wrong: {message:?}");
     lab.appliance.crash_and_restart().await?;
-    let object = lab.wait_object(("bootimagestreams", WRONG), "the digest to be found wrong again", failed).await?;
+    let object = lab.wait_object("bootimagestreams", WRONG, "the digest to be found wrong again", failed).await?;
     let status = &object["status"];
     ensure!(status["stamped"] != true, "a release with a wrong digest is stamped");
     ensure!(status["release"].as_str().unwrap_or("").is_empty(), "a release with a wrong digest is given to hosts");
@@ -112,7 +111,7 @@ fn write_artifact(path: &Path, length: u64) -> anyhow::Result<String> {
     let mut state = length;
     let mut left = length;
     while left > 0 {
-        let mut piece = crate::image::noise(&mut state);
+        let mut piece = firesteel_lab_image::noise(&mut state);
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         if left == length {
             // A boot sector: bytes that mean nothing are no image.

@@ -1,4 +1,4 @@
-//! Inspection of a machine with a disk of each kind agrees with what QEMU was told, and a switch that speaks
+//! Inspection of a machine with a disk of each kind agrees with QEMU's configuration, and a switch that speaks
 //! long after the inspection is in the record, too.
 
 use std::time::Duration;
@@ -6,12 +6,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::{
-    lab::{DesiredHost, HostPlan, Lab, LabDiskPlan, PATIENCE},
-    machine::{DiskBus, MachineFirmware, MachineSettings},
-    os::send_frame,
-    progress::print_status,
-};
+use crate::lab::{DesiredHost, HostPlan, Lab, LabDiskPlan, PATIENCE};
+use crate::machine::{DiskBus, MachineFirmware, MachineSettings};
+use crate::os::send_frame;
+use crate::progress::print_status;
 
 const GIB: u64 = 1 << 30;
 const BUSES: [DiskBus; 4] = [DiskBus::Virtio, DiskBus::Nvme, DiskBus::Sata, DiskBus::Scsi];
@@ -34,8 +32,8 @@ pub(super) async fn inspection(lab: &mut Lab) -> anyhow::Result<()> {
         let machine = lab.machine(name)?.config();
         let described = lab.appliance.json(&["describe", "host", name]).await?;
         let wrong = disagreements(&machine, &described);
-        ensure!(wrong.is_empty(), "{name}: the inspection differs from what QEMU was told: {}", wrong.join("; "));
-        print_status(&format!("{name}: the inspection agrees with what QEMU was told"));
+        ensure!(wrong.is_empty(), "{name}: the inspection differs from QEMU's configuration: {}", wrong.join("; "));
+        print_status(&format!("{name}: the inspection agrees with QEMU's configuration"));
         speak(lab, name, &machine).await?;
         print_status(&format!("{name}: and the switch was heard afterwards"));
     }

@@ -6,22 +6,18 @@
 //!   scenarios without one        ─► the second lane, before the others
 //! ```
 
-use std::{
-    collections::VecDeque,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use tokio::sync::oneshot;
 
 use super::SelectedScenario;
-use crate::{
-    lab::LabConfig,
-    os,
-    progress::{ProgressStep, print_status},
-};
+use crate::lab::LabConfig;
+use crate::os;
+use crate::progress::{ProgressStep, print_status};
 
 /// No log is as large; disks, images and what is stored of them are.
 const LARGE_BYTES: u64 = 64 << 20;

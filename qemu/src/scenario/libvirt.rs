@@ -11,20 +11,18 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::{OsImageSystem, PackedFormat};
 use tokio::{process::Command, time::Instant};
 
 use super::play::is_blank;
-use crate::{
-    artefacts::{LabImageFormat, NEXT_VERSION},
-    bmc::sushy::Sushy,
-    demo::{check, release},
-    image::OsImageSystem,
-    lab::{DesiredHost, Lab, LabConfig, PATIENCE},
-    libvirt::{GuestFirmware, GuestPlan, Libvirt, LibvirtGuest},
-    machine::MachineFirmware,
-    manifests::{self, HostManifest, ManifestImage, RootHint},
-    progress::print_status,
-};
+use crate::artefacts::NEXT_VERSION;
+use crate::bmc::sushy::Sushy;
+use crate::demo::{check, release};
+use crate::lab::{DesiredHost, Lab, LabConfig, PATIENCE};
+use crate::libvirt::{GuestFirmware, GuestPlan, Libvirt, LibvirtGuest};
+use crate::machine::MachineFirmware;
+use crate::manifests::{self, HostManifest, ManifestImage, RootHint};
+use crate::progress::print_status;
 
 /// The bridge of the isolated network.
 const BRIDGE: &str = "virbr1";
@@ -34,16 +32,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const HINT: &str = "rootDeviceHints: {deviceName: \"";
 
 pub(super) async fn guests(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let first = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
-    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, LabImageFormat::Zst)?)?;
+    let first = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
+    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, PackedFormat::Zst)?)?;
     let large = lab.publish(config.artefacts.image_of_system(OsImageSystem::LargeBlocks)?)?;
     let libvirt = lab.libvirt().await?;
     libvirt.isolated_network(BRIDGE).await?;
     lab.join(BRIDGE).await?;
     let rack = Rack { lab, config, libvirt: libvirt.clone() };
     let ended = async {
-        let bios = rack.whole_life("bios", MachineFirmware::Bios, 101, (&first, &second));
-        let uefi = rack.whole_life("uefi", MachineFirmware::Uefi, 102, (&first, &second));
+        let bios = rack.whole_life("bios", MachineFirmware::Bios, 101, &first, &second);
+        let uefi = rack.whole_life("uefi", MachineFirmware::Uefi, 102, &first, &second);
         tokio::try_join!(bios, uefi)?;
         tokio::try_join!(rack.secure_boot(), rack.large_blocks(&large))
     };
@@ -78,7 +76,7 @@ impl Rack<'_> {
     async fn station(&self, plan: &GuestPlan, number: u8) -> anyhow::Result<LibvirtMachine> {
         let guest = self.guest(plan).await?;
         guest.power_off().await?;
-        let bmc = Sushy::start((guest.uuid, guest.folder()), &self.config.tools, &self.libvirt, number).await?;
+        let bmc = Sushy::start(guest.uuid, guest.folder(), &self.config.tools, &self.libvirt, number).await?;
         let firmware = if plan.firmware == GuestFirmware::Bios { MachineFirmware::Bios } else { MachineFirmware::Uefi };
         Ok(LibvirtMachine { guest, bmc, firmware })
     }
@@ -101,13 +99,14 @@ impl Rack<'_> {
         check(name, &view)
     }
 
-    /// Installed, installed again with another image, and deleted.
+    /// Installs a machine, installs it again with another image, and deletes it.
     async fn whole_life(
         &self,
         name: &'static str,
         firmware: MachineFirmware,
         number: u8,
-        (first, second): (&ManifestImage, &ManifestImage),
+        first: &ManifestImage,
+        second: &ManifestImage,
     ) -> anyhow::Result<()> {
         let guest_firmware = match firmware {
             MachineFirmware::Bios => GuestFirmware::Bios,

@@ -1,22 +1,19 @@
 //! The life of a host: installed, rebooted with the network first, deleted; and the longer one, in which it is also
-//! installed anew beside an older copy of itself and rebooted again.
+//! installed again beside an older copy of itself and rebooted again.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
+use firesteel_lab_image::PackedFormat;
 
 use super::play::is_cleared;
-use crate::{
-    artefacts::{LabImageFormat, NEXT_VERSION, VERSION},
-    demo::{check, release},
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
-    machine::{BootOverride, BootTarget, DiskBus, DiskConfig, MachineFirmware},
-    manifests::{ManifestImage, RootHint},
-    progress::print_status,
-};
+use crate::artefacts::{NEXT_VERSION, VERSION};
+use crate::demo::{check, release};
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE};
+use crate::machine::{BootOverride, BootTarget, DiskBus, DiskConfig, MachineFirmware};
+use crate::manifests::{ManifestImage, RootHint};
+use crate::progress::print_status;
 
 /// A boot loader that follows the wrong disk is seen long before the right OS is up.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -32,7 +29,7 @@ pub(super) async fn beside_copies(
     config: &LabConfig,
     firmwares: &[MachineFirmware],
 ) -> anyhow::Result<()> {
-    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, LabImageFormat::Qcow2)?)?;
+    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, PackedFormat::Qcow2)?)?;
     live_all(lab, config, firmwares, Some(second)).await
 }
 
@@ -42,7 +39,7 @@ async fn live_all(
     firmwares: &[MachineFirmware],
     second: Option<ManifestImage>,
 ) -> anyhow::Result<()> {
-    let first = lab.publish(config.artefacts.image(LabImageFormat::Gz)?)?;
+    let first = lab.publish(config.artefacts.image(PackedFormat::Gz)?)?;
     let mut names = Vec::new();
     for firmware in firmwares {
         let name = format!("{firmware}-1");
@@ -58,8 +55,8 @@ async fn live_all(
         let (first, second) = (first.clone(), second.clone());
         async move { live(lab, name, first, second).await.with_context(|| name.clone()) }
     });
-    for told in futures_util::future::join_all(all).await {
-        told?;
+    for lived in futures_util::future::join_all(all).await {
+        lived?;
     }
     Ok(())
 }
@@ -73,7 +70,7 @@ async fn live(lab: &Lab, name: &str, first: ManifestImage, second: Option<Manife
     reach_disk(lab, name, 1).await?;
     print_status(&format!("{name}: booted the network first and reached its disk"));
     let decoy = match second {
-        Some(second) => Some(install_beside_a_copy(lab, name, &target, (&first, &second)).await?),
+        Some(second) => Some(install_beside_a_copy(lab, name, &target, &first, &second).await?),
         None => None,
     };
 
@@ -97,13 +94,14 @@ fn desired_host(name: &str, target: &DiskConfig, image: &ManifestImage, generati
     }
 }
 
-/// Gives the host a copy of its disk, which stands before it, installs it anew and starts it. The copy, and when it
-/// was made.
+/// Gives the host a copy of its disk, which stands before it, installs it again and starts it. Returns the copy, and
+/// when it was made.
 async fn install_beside_a_copy(
     lab: &Lab,
     name: &str,
     target: &DiskConfig,
-    (first, second): (&ManifestImage, &ManifestImage),
+    first: &ManifestImage,
+    second: &ManifestImage,
 ) -> anyhow::Result<(PathBuf, SystemTime)> {
     lab.apply_host(name, &DesiredHost { offline: true, ..desired_host(name, target, first, 1) }).await?;
     let is_off = tokio::time::timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
@@ -112,7 +110,7 @@ async fn install_beside_a_copy(
     let copied_at = modified(&decoy)?;
     lab.apply_host(name, &desired_host(name, target, second, 2)).await?;
     check(name, &lab.wait_running(name, 2).await?)?;
-    print_status(&format!("{name}: installed anew beside its older copy, and running"));
+    print_status(&format!("{name}: installed again beside its older copy, and running"));
     reach_disk(lab, name, 2).await?;
     print_status(&format!("{name}: reached its own disk though the older copy stands before it"));
     if lab.machine(name)?.config().firmware == MachineFirmware::Uefi {

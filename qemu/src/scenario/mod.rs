@@ -1,5 +1,5 @@
 //! End-to-end runs that end in a verdict: what `lab test` does after the unit tests. Each scenario
-//! is a story told with [`crate::lab::Lab`], or a file in `qemu/scenarios`: those have machines with
+//! is a story written with [`crate::lab::Lab`], or a file in `qemu/scenarios`: those have machines with
 //! faults, and steps. A scenario names what it saw when it fails.
 
 mod bmcs;
@@ -26,30 +26,26 @@ mod switched;
 pub use lanes::{OnEnd, run_all};
 pub(crate) use play::is_blank;
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::ValueEnum as _;
+use firesteel_lab_image::{OsImageSystem, PackedFormat};
 
-use crate::{
-    artefacts::{LabImageFormat, NEXT_VERSION, WantedImage, repository},
-    bmc::BmcKind,
-    image::OsImageSystem,
-    lab::{Lab, LabConfig, PATIENCE},
-    machine::MachineFirmware,
-    progress::print_status,
-};
+use crate::artefacts::{NEXT_VERSION, WantedImage, repository};
+use crate::bmc::BmcKind;
+use crate::lab::{Lab, LabConfig, PATIENCE};
+use crate::machine::MachineFirmware;
+use crate::progress::print_status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
     /// On BIOS and on UEFI at once: install, boot the network first and reach the own disk, delete
     Life,
-    /// The same on BIOS only
+    /// The life of a host on BIOS only
     LifeBios,
-    /// The same on UEFI only
+    /// The life of a host on UEFI only
     LifeUefi,
     /// A life in which another image is installed, and the own disk reached, though an older copy of it stands before it
     OlderCopy,
@@ -63,7 +59,7 @@ pub enum Scenario {
     Three,
     /// A whole life by IPMI: installed, switched off, deprovisioned, deleted
     Ipmi,
-    /// The same by sushy-tools and libvirt
+    /// A whole life by sushy-tools and libvirt
     Sushy,
     /// Machines as virt-install makes them, on a network of libvirt: disks without a serial number, Secure Boot, blocks of
     /// 4096 bytes
@@ -138,14 +134,14 @@ impl fmt::Display for SelectedScenario {
 impl SelectedScenario {
     /// What every run of the tests goes through.
     pub fn standard() -> anyhow::Result<Vec<Self>> {
-        STANDARD.iter().map(|name| named(name).map_err(anyhow::Error::msg)).collect()
+        STANDARD.iter().map(|name| named(name)).collect()
     }
 
     /// `--all`.
     pub fn all() -> anyhow::Result<Vec<Self>> {
         let mut all: Vec<_> = Scenario::ALL.iter().copied().map(Self::Story).collect();
         for name in file_names() {
-            all.push(named(&name).map_err(anyhow::Error::msg)?);
+            all.push(named(&name)?);
         }
         Ok(all)
     }
@@ -190,20 +186,20 @@ impl SelectedScenario {
             return wiped.await.context("the scenario came to no end")?;
         }
         let mut lab = Lab::start(config.clone()).await?;
-        let told = match self {
+        let outcome = match self {
             Self::Story(scenario) => scenario.run_story(&mut lab, &config).await,
             Self::File { plan, .. } => play::play(&mut lab, &config, plan).await,
         };
-        if told.is_err() {
+        if outcome.is_err() {
             print_status(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(15)));
         }
         lab.stop().await;
-        told
+        outcome
     }
 }
 
 /// A story's name, a file's name in the folder of scenarios, or the path of a file.
-pub fn named(text: &str) -> Result<SelectedScenario, String> {
+pub fn named(text: &str) -> anyhow::Result<SelectedScenario> {
     if let Ok(scenario) = Scenario::from_str(text, false) {
         return Ok(SelectedScenario::Story(scenario));
     }
@@ -212,9 +208,9 @@ pub fn named(text: &str) -> Result<SelectedScenario, String> {
     let content = std::fs::read_to_string(&path).map_err(|error| {
         let stories = Scenario::value_variants().iter().map(|scenario| SelectedScenario::Story(*scenario).to_string());
         let known: Vec<_> = stories.chain(file_names()).collect();
-        format!("{}: {error}; scenarios are {}, and files", path.display(), known.join(", "))
+        anyhow!("{}: {error}; scenarios are {}, and files", path.display(), known.join(", "))
     })?;
-    let plan = file::parse(&content).map_err(|error| format!("{}: {error}", path.display()))?;
+    let plan = file::parse(&content).map_err(|error| anyhow!("{}: {error}", path.display()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(SelectedScenario::File { name, plan: Box::new(plan) })
 }
@@ -260,7 +256,7 @@ impl Scenario {
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::OlderCopy => {
-                vec![LabImageFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, LabImageFormat::Qcow2)]
+                vec![PackedFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, PackedFormat::Qcow2)]
             }
             Self::NoBmc
             | Self::HttpBoot
@@ -276,20 +272,20 @@ impl Scenario {
             | Self::ForgedWipe
             | Self::SecondClaimant
             | Self::Import => {
-                vec![LabImageFormat::Zst.into()]
+                vec![PackedFormat::Zst.into()]
             }
             Self::Releases => {
-                vec![LabImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, LabImageFormat::Zst)]
+                vec![PackedFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, PackedFormat::Zst)]
             }
             Self::Libvirt => vec![
-                LabImageFormat::Zst.into(),
-                WantedImage::of_version(NEXT_VERSION, LabImageFormat::Zst),
+                PackedFormat::Zst.into(),
+                WantedImage::of_version(NEXT_VERSION, PackedFormat::Zst),
                 WantedImage::of_system(OsImageSystem::LargeBlocks),
             ],
             Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
             Self::Openstack => vec![WantedImage::of_system(OsImageSystem::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
-            Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![LabImageFormat::Gz.into()],
+            Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![PackedFormat::Gz.into()],
             Self::Inspection | Self::FullWipe | Self::ForeignDisks => Vec::new(),
         }
     }
@@ -345,7 +341,7 @@ mod tests {
         assert!(matches!(named("life").unwrap(), SelectedScenario::Story(Scenario::Life)));
         let SelectedScenario::File { name, plan } = named("altered-block").unwrap() else { panic!("no file") };
         assert_eq!((name.as_str(), plan.machines.len()), ("altered-block", 1));
-        let error = named("no-such").unwrap_err();
+        let error = named("no-such").unwrap_err().to_string();
         assert!(error.contains("life-bios") && error.contains("recovery"), "{error}");
         assert_eq!(SelectedScenario::standard().unwrap().len(), STANDARD.len());
         assert!(SelectedScenario::all().unwrap().len() > STANDARD.len());

@@ -1,22 +1,20 @@
 //! Other ways to a running OS than the demo's.
 
 use anyhow::ensure;
+use firesteel_lab_image::PackedFormat;
 
-use crate::{
-    artefacts::LabImageFormat,
-    bmc::BmcKind,
-    demo::{all_blank, check, discover_and_adopt},
-    erasure_label::{self, ErasureLabel},
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware, NetBoot},
-    manifests,
-};
+use crate::bmc::BmcKind;
+use crate::demo::{all_blank, check, discover_and_adopt};
+use crate::erasure_label::{self, ErasureLabel};
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware, NetBoot};
+use crate::manifests;
 
 /// Memory in which the agent must do its whole job.
 const SMALL_MEMORY_MIB: u32 = 512;
 
 pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let name = "stranger-1";
     lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Scsi) })
         .await?;
@@ -34,7 +32,7 @@ pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
 }
 
 pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Gz)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Gz)?)?;
     let name = "chain-1";
     lab.add_machine(HostPlan::new(name, MachineFirmware::Bios, DiskBus::Virtio)).await?;
     lab.apply_host(name, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;
@@ -45,7 +43,7 @@ pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
 }
 
 pub(super) async fn http_boot(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let name = "http-1";
     let machine = HostPlan { net_boot: NetBoot::Http, ..HostPlan::new(name, MachineFirmware::Uefi, DiskBus::Nvme) };
     lab.add_machine(machine).await?;
@@ -57,7 +55,7 @@ pub(super) async fn http_boot(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
 }
 
 pub(super) async fn three(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let machines = [
         HostPlan::new("three-1", MachineFirmware::Uefi, DiskBus::Nvme),
         HostPlan::new("three-2", MachineFirmware::Bios, DiskBus::Virtio),

@@ -1,36 +1,30 @@
 //! Plays a scenario file: brings the machines up, waits for each step's moment, acts, and compares the
 //! end with what the file expects.
 
-use std::{
-    fs::File,
-    io::{Read as _, Seek as _, SeekFrom},
-    os::unix::fs::FileExt as _,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use firesteel_lab_disk::FaultyDisk;
 use nix::{errno::Errno, unistd::Whence};
 use serde_json::json;
 
-use super::{
-    file::{AppliancePlan, DiskEnd, Expect, ScenarioAction, ScenarioPlan, ScenarioStep, When},
-    judge,
-};
-use crate::{
-    attack::AttackerSecrets,
-    bmc::BmcKind,
-    demo::check,
-    host_view::HostView,
-    lab::{DesiredHost, Lab, LabConfig, PATIENCE},
-    progress::{print_status, seconds},
-};
+use super::file::{AppliancePlan, DiskEnd, Expect, ScenarioAction, ScenarioPlan, ScenarioStep, When};
+use super::judge;
+use crate::attack::AttackerSecrets;
+use crate::bmc::BmcKind;
+use crate::demo::check;
+use crate::host_view::HostView;
+use crate::lab::{DesiredHost, Lab, LabConfig, PATIENCE};
+use crate::progress::{print_status, seconds};
 
 /// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
 const GPT_BYTES: usize = 34 * 512;
 const GPT_COPY_BYTES: usize = 33 * 512;
-/// Of a disk that is looked at for a byte that is left.
+/// The piece of a disk that is searched for a byte that is left.
 const BLANK_PIECE_BYTES: usize = 1 << 20;
 /// A power supply that is switched off and on again.
 const CUT: Duration = Duration::from_secs(2);
@@ -73,8 +67,8 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &ScenarioPlan)
     let begun = Instant::now();
     let mut player = Player { lab, position: 0 };
     for (index, step) in plan.steps.iter().enumerate() {
-        let told = player.step(step, plan.steps.get(index + 1)).await;
-        told.with_context(|| format!("step {} ({:?}, {:?})", index + 1, step.when, step.act))?;
+        let done = player.step(step, plan.steps.get(index + 1)).await;
+        done.with_context(|| format!("step {} ({:?}, {:?})", index + 1, step.when, step.act))?;
         print_status(&format!(
             "{}: {:?} at {:?}, after {}",
             step.machine,
@@ -94,7 +88,7 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &ScenarioPlan)
     bears(lab, &plan.appliance)
 }
 
-/// Compares the appliance's memory with its bound. A killed appliance begins anew, so it is this life's.
+/// Compares the appliance's memory with its bound. A killed appliance begins again, so it is this life's.
 fn bears(lab: &Lab, plan: &AppliancePlan) -> anyhow::Result<()> {
     let peak = lab.appliance.peak_memory().context("reading the appliance's memory")?;
     let mut bounds = Vec::new();

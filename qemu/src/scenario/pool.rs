@@ -1,24 +1,21 @@
 //! Hosts of a pool: a managed stub leads real Ignition to `/config/<pool>` with the host's token. Also where the first
-//! answer was lost, and across a rotation of the CA; and nobody gets the config whose turn it is not.
+//! answer was lost, and across a rotation of the CA; and no host gets a config before its turn.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use firesteel_lab_image::PackedFormat;
 use serde_json::{Value, json};
 
 use super::{console, stream};
-use crate::{
-    artefacts::LabImageFormat,
-    demo::check,
-    image,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
-    link::{LinkFaults, LostAnswers},
-    machine::{DiskBus, MachineFirmware},
-    manifests::{self, ManifestImage, UserData},
-    net::APPLIANCE_ADDRESS,
-    progress::print_status,
-};
+use crate::demo::check;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE};
+use crate::link::{LinkFaults, LostAnswers};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::manifests::{self, ManifestImage, UserData};
+use crate::net::APPLIANCE_ADDRESS;
+use crate::progress::print_status;
 
 const POOL: &str = "worker";
 /// Where managed stubs lead.
@@ -46,7 +43,7 @@ pub(super) fn machine_config_pool(name: &str) -> Value {
 }
 
 pub(super) async fn pool(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let proof = format!(
         "[Unit]\nAfter=multi-user.target\nDefaultDependencies=no\n[Service]\nType=oneshot\n\
                          ExecStart=/bin/sh -c 'echo \"{PROOF}\" >/dev/console'\n[Install]\nWantedBy=multi-user.target\n"
@@ -121,9 +118,9 @@ async fn refused_to_another(lab: &mut Lab, image: &ManifestImage, first: &Writte
     ensure!(status == 403, "another host's token was answered with {status}, not 403");
     wait_for_warning(lab, name).await?;
     let status = WrittenStub { token: "bm90LWEtdG9rZW4".to_owned(), ..first.clone() }.fetch(&first.url).await?;
-    ensure!(status == 401, "a token of nobody was answered with {status}, not 401");
+    ensure!(status == 401, "a token of no host was answered with {status}, not 401");
     print_status(&format!("{name}: its token does not open the pool's config, and an event says so"));
-    // It would ask for its config for ever.
+    // It would ask for its config without end.
     lab.apply_host(name, &DesiredHost { offline: true, ..wish }).await?;
     Ok(())
 }
@@ -188,12 +185,12 @@ struct WrittenStub {
 }
 
 impl WrittenStub {
-    /// Reads it from the machine's disk, as anybody can who holds it.
+    /// Reads it from the machine's disk, as any holder of the disk can.
     fn of(lab: &Lab, name: &str) -> anyhow::Result<Self> {
         let machine = lab.machine(name)?.config();
         let disk = machine.disks.first().context("the machine has no disk")?;
         let copy = machine.folder.join("config.ign");
-        image::read_boot_file(&disk.path, "/ignition/config.ign", &copy)?;
+        firesteel_lab_image::read_boot_file(&disk.path, "/ignition/config.ign", &copy)?;
         let text = std::fs::read(&copy).context("reading the stub")?;
         Self::read(name, &serde_json::from_slice(&text).context("the stub is no JSON")?)
     }

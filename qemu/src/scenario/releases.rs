@@ -2,17 +2,16 @@
 //! taken back. Hosts that are installed stay as they are.
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::PackedFormat;
 use serde_json::{Value, json};
 
 use super::{console, stream};
-use crate::{
-    artefacts::{LabImageFormat, NEXT_VERSION, VERSION},
-    demo::check,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig},
-    machine::{DiskBus, MachineFirmware},
-    manifests,
-    progress::print_status,
-};
+use crate::artefacts::{NEXT_VERSION, VERSION};
+use crate::demo::check;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::manifests;
+use crate::progress::print_status;
 
 const GROUP: &str = "web";
 /// Releases have the names that the images show on their consoles.
@@ -20,8 +19,8 @@ const OLD: &str = VERSION;
 const NEW: &str = NEXT_VERSION;
 
 pub(super) async fn releases(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let old = lab.publish(config.artefacts.image_of(OLD, LabImageFormat::Zst)?)?;
-    let new = lab.publish(config.artefacts.image_of(NEW, LabImageFormat::Zst)?)?;
+    let old = lab.publish(config.artefacts.image_of(OLD, PackedFormat::Zst)?)?;
+    let new = lab.publish(config.artefacts.image_of(NEW, PackedFormat::Zst)?)?;
     let url = stream::publish(lab, stream::STREAM, OLD, &stream::ReleaseDiskImage::zst(old))?;
     let objects = [stream::policy(), stream::object(stream::STREAM, &url, None), group(None)];
     lab.apply(&manifests::yaml(&objects)).await?;
@@ -34,8 +33,8 @@ pub(super) async fn releases(lab: &mut Lab, config: &LabConfig) -> anyhow::Resul
     stream::publish(lab, stream::STREAM, NEW, &stream::ReleaseDiskImage::zst(new))?;
     stream::wait_stamped(lab, stream::STREAM, NEW).await?;
     let is_golden = |group: &Value| group["status"]["golden"]["release"] == NEW;
-    let now = lab.wait_object(("hostgroups", GROUP), "the new release to be golden", is_golden).await?;
-    ensure!(now["status"]["current"]["release"] == OLD, "the group changed to a release that nobody has tried");
+    let now = lab.wait_object("hostgroups", GROUP, "the new release to be golden", is_golden).await?;
+    ensure!(now["status"]["current"]["release"] == OLD, "the group changed to a release that was not tried");
     print_status("a new release was imported; the group stays at the old one until a canary runs");
 
     install(lab, "web-2", NEW).await?;
@@ -84,7 +83,7 @@ async fn install(lab: &mut Lab, name: &str, release: &str) -> anyhow::Result<()>
 async fn wait_current(lab: &Lab, release: &str) -> anyhow::Result<Value> {
     let what = format!("release {release} to be the group's");
     let is_so = |group: &Value| group["status"]["current"]["release"] == release;
-    Ok(lab.wait_object(("hostgroups", GROUP), &what, is_so).await?)
+    Ok(lab.wait_object("hostgroups", GROUP, &what, is_so).await?)
 }
 
 /// The entry by which the whole group came to the old release.

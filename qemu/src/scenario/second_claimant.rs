@@ -3,22 +3,21 @@
 //! and is installed.
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::PackedFormat;
 
-use crate::{
-    artefacts::LabImageFormat,
-    attack::{Attack, AttackerSecrets, Tally, listen::PacketListener},
-    demo::check,
-    host_view::HostView,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
-    machine::{DiskBus, MachineFirmware},
-    net::BRIDGE,
-    progress::print_status,
-};
+use crate::attack::listen::PacketListener;
+use crate::attack::{Attack, AttackerSecrets, Tally};
+use crate::demo::check;
+use crate::host_view::HostView;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::net::BRIDGE;
+use crate::progress::print_status;
 
 const NAME: &str = "victim";
 
 pub(super) async fn second_claimant(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
     let listener = PacketListener::start(BRIDGE)?;
     lab.add_machine(HostPlan::new(NAME, MachineFirmware::Uefi, DiskBus::Sata)).await?;
     lab.apply_host(NAME, &DesiredHost { image: Some(image), ..DesiredHost::default() }).await?;

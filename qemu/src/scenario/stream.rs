@@ -6,11 +6,9 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use crate::{
-    files::OriginFault,
-    lab::Lab,
-    manifests::{self, ManifestImage},
-};
+use crate::files::OriginFault;
+use crate::lab::Lab;
+use crate::manifests::{self, ManifestImage};
 
 /// The name of the object, and the stream's own.
 pub(super) const STREAM: &str = "lab";
@@ -22,7 +20,7 @@ const FOLDER: &str = "streams";
 /// One disk image of a release.
 #[derive(Clone, Debug)]
 pub(super) struct ReleaseDiskImage {
-    /// As the stream names it: `raw.zst`.
+    /// The format as the stream names it: `raw.zst`.
     pub(super) format: &'static str,
     pub(super) source: ManifestImage,
 }
@@ -110,7 +108,7 @@ pub(super) fn group(name: &str, role: &str, rest: Value) -> Value {
 pub(super) async fn wait_stamped(lab: &Lab, stream: &str, release: &str) -> anyhow::Result<Value> {
     let what = format!("release {release} to be stamped");
     let is_so = |object: &Value| object["status"]["stamped"] == true && object["status"]["release"] == release;
-    Ok(lab.wait_object(("bootimagestreams", stream), &what, is_so).await?)
+    Ok(lab.wait_object("bootimagestreams", stream, &what, is_so).await?)
 }
 
 /// The first artifact of the newest release, as the object tells.

@@ -2,17 +2,15 @@
 //! which counts what went over them, and the host's own timeline.
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_image::PackedFormat;
 use serde_json::json;
 
-use crate::{
-    artefacts::LabImageFormat,
-    demo::check,
-    lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE},
-    machine::{DiskBus, MachineFirmware},
-    net::NETWORK_CIDR,
-    progress::{bytes, print_status},
-    switch::{SwitchMode, VLAN_ID, VLAN_ROUTER},
-};
+use crate::demo::check;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, PATIENCE};
+use crate::machine::{DiskBus, MachineFirmware};
+use crate::net::NETWORK_CIDR;
+use crate::progress::{bytes, print_status};
+use crate::switch::{SwitchMode, VLAN_ID, VLAN_ROUTER};
 
 /// Less than any form of the image has, and more than everything else of a host's agent.
 const IMAGE_BYTES_MIN: u64 = 40 << 20;
@@ -34,7 +32,7 @@ pub(super) async fn vlan(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
             "routes": [{"network": NETWORK_CIDR, "gateway": VLAN_ROUTER}],
         }],
     });
-    install(lab, config, name, ("networkData", data.to_string()), "VLAN 100 on nic").await?;
+    install(lab, config, name, "networkData", data.to_string(), "VLAN 100 on nic").await?;
     let sent = counted(lab, name, "vlan sent ")?;
     ensure!(sent >= IMAGE_BYTES_MIN, "only {sent} bytes went over VLAN {VLAN_ID}: not the image");
     print_status(&format!("{name}: the switch sent {} tagged", bytes(sent)));
@@ -58,7 +56,7 @@ pub(super) async fn bond(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
         machine.mac
     );
     let log = lab.switch_log(name)?;
-    install(lab, config, name, ("nmstate", data), "802.3ad of nic1, nic2").await?;
+    install(lab, config, name, "nmstate", data, "802.3ad of nic1, nic2").await?;
     let seen = log.wait_for("lag of 2 ports with 52:54:00:77:01:01", 0, PATIENCE).await?;
     ensure!(seen.is_some(), "the switch never had an aggregation of two ports:\n{}", log.tail(20));
     print_status(&format!("{name}: the switch aggregated both ports by LACP"));
@@ -70,11 +68,12 @@ async fn install(
     lab: &mut Lab,
     config: &LabConfig,
     name: &str,
-    network_data: (&'static str, String),
+    field: &'static str,
+    network_data: String,
     way: &str,
 ) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image(LabImageFormat::Zst)?)?;
-    let wish = DesiredHost { image: Some(image), network_data: Some(network_data), ..DesiredHost::default() };
+    let image = lab.publish(config.artefacts.image(PackedFormat::Zst)?)?;
+    let wish = DesiredHost { image: Some(image), network_data: Some((field, network_data)), ..DesiredHost::default() };
     lab.apply_host(name, &wish).await?;
     let view = lab.wait_running(name, 1).await?;
     let went = view.timeline().into_iter().find(|event| event.key() == "agent_network");

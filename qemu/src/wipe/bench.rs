@@ -6,10 +6,8 @@ use anyhow::{Context as _, ensure};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde_json::{Value, json};
 
-use super::{
-    disks,
-    guest::{Bus, GuestDisk, WipeGuest},
-};
+use super::disks;
+use super::guest::{Bus, GuestDisk, WipeGuest};
 use crate::{lab::LabConfig, progress::print};
 
 /// Disks in memory are zeroed at some GiB/s: with less, the start of a program and the trial of both ways to zero, which
@@ -27,14 +25,7 @@ const DD: &str = "bin/dd";
 /// The guest failed, a way of the agent left something, or it is slower than it may be.
 pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
     let others = [(on_path("blkdiscard")?, BLKDISCARD), (on_path("dd")?, DD)];
-    let guest = WipeGuest {
-        tools: &config.tools,
-        accel: config.accel,
-        boot_files: &config.artefacts.boot_files,
-        program: &config.artefacts.wipe_guest,
-        others: &others,
-        folder: &config.folder,
-    };
+    let guest = WipeGuest { config, boot_files: &config.artefacts.boot_files, others: &others };
     let mut missed = Vec::new();
     print("disk         way           seconds (median)   with proof   leaves zeroes");
     for bus in Bus::ALL {

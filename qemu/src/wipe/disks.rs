@@ -1,13 +1,11 @@
-//! Raw disk files: filled with a pattern, or with a signature of somebody else, and what is left of it.
+//! Raw disk files: filled with a pattern, or with another system's signature, and what is left of it.
 
-use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    os::unix::fs::FileExt as _,
-    path::Path,
-};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
-use super::foreign;
+use firesteel_lab_foreign_disks as foreign;
 
 /// Eight bytes that no filesystem, no zeros and no noise have in a row by chance.
 pub(super) const PATTERN: [u8; 8] = *b"\xf1wIpE\x0d\xa5\x7e";

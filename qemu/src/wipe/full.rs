@@ -4,17 +4,13 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, bail, ensure};
+use firesteel_lab_foreign_disks::{self as foreign, ExpectedFate, ForeignDisk};
 use serde_json::{Value, json};
 
-use super::{
-    disks::{self, PlantedContent},
-    foreign::{self, ExpectedFate, ForeignDisk},
-    guest::{Bus, GuestDisk, WipeGuest},
-};
-use crate::{
-    lab::LabConfig,
-    progress::{ProgressStep, print_status},
-};
+use super::disks::{self, PlantedContent};
+use super::guest::{Bus, GuestDisk, WipeGuest};
+use crate::lab::LabConfig;
+use crate::progress::{ProgressStep, print_status};
 
 const BYTES: u64 = 128 << 20;
 const PLANTED_BYTES: u64 = 16 << 20;
@@ -24,14 +20,7 @@ const SLOW_BYTES_PER_SECOND: u64 = 8 << 20;
 /// Runs the scenario.
 pub fn full(config: &LabConfig) -> anyhow::Result<()> {
     let folder = &config.folder;
-    let guest = WipeGuest {
-        tools: &config.tools,
-        accel: config.accel,
-        boot_files: &config.artefacts.boot_files,
-        program: &config.artefacts.wipe_guest,
-        others: &[],
-        folder,
-    };
+    let guest = WipeGuest { config, boot_files: &config.artefacts.boot_files, others: &[] };
     let step = ProgressStep::begin("wiping four kinds of disks, and disks that hold something");
     let text = wipe(&guest, folder)?;
     step.end_with(&text);

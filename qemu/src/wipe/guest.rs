@@ -1,20 +1,18 @@
 //! A machine that runs one program of ours and says on its console how it went.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, cpio::Archive};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::{machine::Accel, os, tools::Tools};
+use crate::{lab::LabConfig, machine::Accel, os};
 
 /// A machine that takes longer hangs; emulated ones need minutes.
 const TIMEOUT: Duration = Duration::from_secs(1800);
@@ -54,16 +52,11 @@ pub(super) struct GuestDisk {
 
 /// Everything that a machine is started with.
 pub(super) struct WipeGuest<'a> {
-    pub(super) tools: &'a Tools,
-    pub(super) accel: Accel,
+    pub(super) config: &'a LabConfig,
     /// Folder with the lab's kernel and initramfs.
     pub(super) boot_files: &'a Path,
-    /// The program `wipe-guest`.
-    pub(super) program: &'a Path,
     /// Programs of this computer that it may run, by their places here and there.
     pub(super) others: &'a [(PathBuf, &'a str)],
-    /// For the initramfs and the console's log.
-    pub(super) folder: &'a Path,
 }
 
 impl WipeGuest<'_> {
@@ -76,9 +69,9 @@ impl WipeGuest<'_> {
         wanted: &Value,
         cut: &dyn Fn(&Value) -> bool,
     ) -> anyhow::Result<Vec<Value>> {
-        let initramfs = self.folder.join(format!("{name}.cpio"));
+        let initramfs = self.config.folder.join(format!("{name}.cpio"));
         self.write_initramfs(&initramfs, wanted)?;
-        let log = self.folder.join(format!("{name}.log"));
+        let log = self.config.folder.join(format!("{name}.log"));
         File::create(&log)?;
         let mut qemu = self.command(disks, &initramfs, &log).spawn().context("starting QEMU")?;
         let begun = Instant::now();
@@ -112,9 +105,9 @@ impl WipeGuest<'_> {
         let base = self.boot_files.join(INITRAMFS_FILE);
         let mut bytes = fs::read(&base).with_context(|| format!("reading {}", base.display()))?;
         let mut archive = Archive::default();
-        archive.add_file("init", 0o755, read(self.program)?);
+        archive.add_file("init", 0o755, read(&self.config.artefacts.wipe_guest)?);
         archive.add_file("wipe.json", 0o644, wanted.to_string().into_bytes());
-        let mut libraries = libraries(self.program);
+        let mut libraries = libraries(&self.config.artefacts.wipe_guest);
         for (here, there) in self.others {
             archive.add_file(there, 0o755, read(here)?);
             libraries.extend(self::libraries(here));
@@ -130,8 +123,8 @@ impl WipeGuest<'_> {
     }
 
     fn command(&self, disks: &[GuestDisk], initramfs: &Path, log: &Path) -> Command {
-        let mut command = Command::new(&self.tools.qemu);
-        let cpu = match self.accel {
+        let mut command = Command::new(&self.config.tools.qemu);
+        let cpu = match self.config.accel {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
             Accel::Tcg => ["-accel", "tcg", "-cpu", "max"],
         };

@@ -10,7 +10,6 @@
 
 mod bench;
 mod disks;
-pub(crate) mod foreign;
 mod foreign_disks;
 mod full;
 mod guest;

@@ -1,5 +1,6 @@
-//! PID 1 of the lab's switch: Debian's kernel forwards, this program sets it up and tells what it counts. The other
-//! end of what the agent does is the kernel's own 802.1Q and 802.3ad. See `qemu/src/switch.rs`, which starts it.
+//! PID 1 of the lab's switch. Debian's kernel forwards; this program sets it up and prints what it counts. The other
+//! end of what the agent does is the kernel's own 802.1Q and 802.3ad. `qemu/src/switch.rs` starts it. It knows neither
+//! agent nor appliance.
 
 #![allow(clippy::print_stdout, reason = "the console is all that it has, and the lab reads it")]
 
@@ -87,7 +88,7 @@ fn vlan(netlink: &mut Netlink) -> anyhow::Result<()> {
     }
 }
 
-/// Both ports are one aggregation. As long as nobody speaks LACP on them, one port carries everything, which is what
+/// Both ports are one aggregation. As long as no peer speaks LACP on them, one port carries everything, which is what
 /// switches call LACP fallback.
 fn bond(netlink: &mut Netlink) -> anyhow::Result<()> {
     let bond = Bond { mode: BondMode::Lacp, miimon_ms: 100, lacp_fast: true, hash: 0 };

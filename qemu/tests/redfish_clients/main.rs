@@ -6,11 +6,9 @@
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, process::Stdio};
 
-use firesteel_lab::{
-    bmc::{Bmc, PASSWORD, USER},
-    machine::{Accel, BootOrder, Machine, MachineFirmware, MachineSettings, NetBoot},
-    tools::Tools,
-};
+use firesteel_lab::bmc::{Bmc, PASSWORD, USER};
+use firesteel_lab::machine::{Accel, BootOrder, Machine, MachineFirmware, MachineSettings, NetBoot};
+use firesteel_lab::tools::Tools;
 
 const QEMU: &str = include_str!("qemu.py");
 const SUITE: &str = include_str!("suite.py");
@@ -54,7 +52,7 @@ async fn sushy_and_redfish_drive_the_labs_bmc() {
         .output()
         .await
         .unwrap();
-    let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("driven by sushy and redfish"), "{told}");
+    let output_text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{output_text}");
+    assert!(output_text.contains("driven by sushy and redfish"), "{output_text}");
 }

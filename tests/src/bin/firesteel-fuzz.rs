@@ -20,10 +20,8 @@ use anyhow::{Context as _, bail, ensure};
 use firesteel_tests::fuzz::{
     CORPUS_BYTES_MAX, INPUT_BYTES_MAX, INPUTS_MAX, TARGET_VARIABLE, TARGETS, Target, named, pack, unpack,
 };
-use nix::sys::{
-    resource::{UsageWho, getrusage},
-    time::TimeValLike as _,
-};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 
 /// What `cargo fuzz` sets, without a sanitizer: counters per edge, their places, and operands of comparisons.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

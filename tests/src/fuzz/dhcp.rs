@@ -59,7 +59,7 @@ pub(super) fn check(input: &[u8]) {
 /// One message alone: what was read is written and read again.
 fn read(bytes: &[u8]) {
     wire::check(bytes);
-    firesteel_appliance::net::check_packet(bytes);
+    firesteel_net::check_packet(bytes);
     if let Ok(packet) = wire::decode(bytes) {
         for code in 0..=u8::MAX {
             if let Some(text) = packet.options.text(code) {

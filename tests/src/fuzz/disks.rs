@@ -1,9 +1,7 @@
 //! Disks as the guard sees them: partition tables of any kind, superblocks and labels, logical volumes and arrays.
 
-use std::{
-    io,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use firesteel_clean::foreign::{DiskSource, Scan, scan, scan_all};
 use firesteel_contents::{OwnershipClaim, objections};

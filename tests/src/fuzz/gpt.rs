@@ -1,10 +1,8 @@
 //! The start of a disk or an image: partition tables, signatures, filesystem labels, GUIDs.
 
 use firesteel_facts::Guid;
-use firesteel_images::{
-    import::content,
-    write::{gpt, mbr, signature},
-};
+use firesteel_images::import::content;
+use firesteel_images::write::{gpt, mbr, signature};
 use firesteel_steps::disk::label;
 
 /// Where a GPT has its checksums, so that a fuzzer need not find CRC-32 by chance.

@@ -4,10 +4,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use firesteel_appliance::http::{
-    bearer,
-    file::{RangeSelection, ServedContent, answer_bytes, select},
-};
+use firesteel_appliance::http::bearer;
+use firesteel_appliance::http::file::{RangeSelection, ServedContent, answer_bytes, select};
 use firesteel_kube::tokens::{TOKEN_BYTES_MAX, TokenKey};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;

@@ -29,7 +29,7 @@ pub(super) fn check(input: &[u8]) {
     if let Ok(plan) = serde_json::from_slice::<NetworkPlan>(input)
         && let Err(error) = plan.check()
     {
-        assert!(!error.is_empty());
+        assert!(!error.to_string().is_empty());
     }
 }
 

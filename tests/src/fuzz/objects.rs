@@ -2,11 +2,9 @@
 
 use firesteel_appliance::serve;
 use firesteel_kube::negotiate;
+use firesteel_resources::kind::{Kind, StoredAs};
+use firesteel_resources::kinds::{self, KINDS};
 use firesteel_resources::{BareMetalHost, admit, bare_metal_host::annotations, provisioning::Provisioning};
-use firesteel_resources::{
-    kind::{Kind, StoredAs},
-    kinds::{self, KINDS},
-};
 use serde_json::Value;
 
 /// Refusals of one object: more than that helps nobody, and each takes room in an answer.
@@ -55,7 +53,7 @@ fn moved_host(object: &Value) {
     let Ok(host) = serde_json::from_value::<BareMetalHost>(object.clone()) else { return };
     let status = annotations::moved_status(&host.metadata).and_then(Result::err);
     let hardware = annotations::hardware_details(&host.metadata).and_then(Result::err);
-    status.iter().chain(&hardware).for_each(|why| assert!(!why.is_empty()));
+    status.iter().chain(&hardware).for_each(|why| assert!(!why.to_string().is_empty()));
 }
 
 /// Whatever an object says, and whatever its annotation brings: what becomes of it in the stored version and

@@ -3,10 +3,10 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
+use firesteel_boot::observation::{Coverage, GRANTS_MAX};
 use firesteel_boot::{
     AddressHolder, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootScriptRequest, BootSeal, Observation,
     ServedBootFiles,
-    observation::{Coverage, GRANTS_MAX},
 };
 use firesteel_facts::{Mac, Sha256};
 

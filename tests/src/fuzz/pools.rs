@@ -1,11 +1,8 @@
 //! What pools are made of, and what clients ask for: the header Accept, machine configs, the versions served.
 
-use firesteel_ignition::{
-    self as ignition, SpecVersion, downgrade,
-    render::{Additions, Defaults, PoolRenderError, RenderableConfig, render, serve},
-    stub::spec2::{DuplicatePolicy, Sectors, Spec2Options, convert},
-    version_negotiation,
-};
+use firesteel_ignition::render::{Additions, Defaults, PoolRenderError, RenderableConfig, render, serve};
+use firesteel_ignition::stub::spec2::{DuplicatePolicy, Sectors, Spec2Options, convert};
+use firesteel_ignition::{self as ignition, SpecVersion, downgrade, version_negotiation};
 use serde_json::Value;
 
 /// Messages: the header first, then each a machine config's Ignition config.

@@ -1,12 +1,10 @@
 //! Receipts and public keys, as somebody hands them to an auditor.
 
-use firesteel_control::receipts::{
-    document::{
-        Agent, FORM, ObservedBoot, ObservedPower, ReceiptAction, ReceiptDisk, ReceiptDocument, ReceiptErasure,
-        ReceiptHost, ReceiptSamples, ReceiptTriedMethod,
-    },
-    file::{self, public_pem, sign},
+use firesteel_control::receipts::document::{
+    Agent, FORM, ObservedBoot, ObservedPower, ReceiptAction, ReceiptDisk, ReceiptDocument, ReceiptErasure, ReceiptHost,
+    ReceiptSamples, ReceiptTriedMethod,
 };
+use firesteel_control::receipts::file::{self, public_pem, sign};
 use jiff::Timestamp;
 use ring::signature::Ed25519KeyPair;
 

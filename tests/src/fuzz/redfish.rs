@@ -31,7 +31,7 @@ pub(super) fn check(input: &[u8]) {
             let wish = BootWish { mode, http_uri: Some("http://192.0.2.1/x"), ..BootWish::once(target) };
             match plan_boot(&system, &wish, quirks) {
                 Ok(body) => assert!(body["Boot"]["BootSourceOverrideTarget"].is_string()),
-                Err(why) => super::assert_plain(&why),
+                Err(why) => super::assert_plain(&why.to_string()),
             }
             if let Some(difference) = boot_difference(&system, &wish, quirks) {
                 super::assert_plain(&difference);

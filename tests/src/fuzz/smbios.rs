@@ -1,13 +1,9 @@
 //! What firmware and drives say of themselves at length: SMBIOS tables, ATA and NVMe identify data.
 
-use firesteel_inspect::{
-    capabilities,
-    smbios::{management, memory, platform, processor, structures},
-};
-use firesteel_wire::{
-    limits::{FIELD_BYTES_MAX, MANAGEMENT_MAX, MODULES_MAX, PROCESSORS_MAX},
-    parts::{DiskCapabilities, HardwareParts},
-};
+use firesteel_inspect::capabilities;
+use firesteel_inspect::smbios::{management, memory, platform, processor, structures};
+use firesteel_wire::limits::{FIELD_BYTES_MAX, MANAGEMENT_MAX, MODULES_MAX, PROCESSORS_MAX};
+use firesteel_wire::parts::{DiskCapabilities, HardwareParts};
 
 pub(super) fn check(input: &[u8]) {
     let mut bytes = 0;

@@ -1,15 +1,11 @@
 //! User data of owners: read in every form, brought from spec 2 to 3.2, its CA rotated.
 
-use firesteel_ignition::{
-    self as ignition, StubAuthority,
-    stub::{
-        authority::{StubCaChange, rotate},
-        form::{self, Base64Layout, ParsedUserData, USER_DATA_BYTES_MAX, UserDataForm},
-        managed_stub::{CONFIG_PORT, Endpoint, StubSpec, managed},
-        spec2::Sectors,
-        upgrade::{Upgrade, UpgradeTargets, upgrade},
-    },
-};
+use firesteel_ignition::stub::authority::{StubCaChange, rotate};
+use firesteel_ignition::stub::form::{self, Base64Layout, ParsedUserData, USER_DATA_BYTES_MAX, UserDataForm};
+use firesteel_ignition::stub::managed_stub::{CONFIG_PORT, Endpoint, StubSpec, managed};
+use firesteel_ignition::stub::spec2::Sectors;
+use firesteel_ignition::stub::upgrade::{Upgrade, UpgradeTargets, upgrade};
+use firesteel_ignition::{self as ignition, StubAuthority};
 
 const OLD: &str = "-----BEGIN CERTIFICATE-----\nb2xk\n-----END CERTIFICATE-----\n";
 const NEW: &str = "-----BEGIN CERTIFICATE-----\nbmV3\n-----END CERTIFICATE-----\n";

@@ -1,17 +1,13 @@
 //! A machine that claims to be a host beside the host's own: a second key early and late, an old key after a new hello.
 
-use std::{
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use firesteel_tests::{
-    agent_line::token_of,
-    disk_image,
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::disk_image;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 use firesteel_wire::{AgentInstruction, Program};
 use serde_json::{Value, json};
 

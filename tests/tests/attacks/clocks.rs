@@ -3,15 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use firesteel_tests::{
-    agent_line::{client, token_of},
-    appliance::Appliance,
-    disk_image,
-    fake_clock::WrongBy,
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::{ADDRESS, Dhcp},
-};
+use firesteel_tests::agent_line::{client, token_of};
+use firesteel_tests::appliance::Appliance;
+use firesteel_tests::disk_image;
+use firesteel_tests::fake_clock::WrongBy;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::{ADDRESS, Dhcp};
 use serde_json::json;
 
 use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};
@@ -217,7 +215,7 @@ fn two_starts_with_a_wrong_clock_end_no_ca_and_what_they_began_is_taken_back() {
             &served(&appliance),
         );
     }
-    assert!(rotate(&appliance, "--undo").contains("the rotation is taken back"));
+    assert!(rotate(&appliance, "--undo").contains("the rotation is undone"));
     judge("the same, after the rotation was taken back", "-", "served", &served(&appliance));
     rotate(&appliance, "");
     rotate(&appliance, "--finish");

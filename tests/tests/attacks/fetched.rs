@@ -1,10 +1,8 @@
 //! A hello whose boot was not seen: the token's files were not sent.
 
-use firesteel_tests::{
-    agent_line::token_of,
-    field::{discover, mac},
-    network::{AGENT, Dhcp},
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::field::{discover, mac};
+use firesteel_tests::network::{AGENT, Dhcp};
 use firesteel_wire::Program;
 use ring::digest::{SHA256, digest};
 

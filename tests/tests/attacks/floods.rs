@@ -3,23 +3,19 @@
 //! Each lasts five seconds, or as many as `FIRESTEEL_FLOOD_SECONDS` says. From thirty on it is judged, too, that the data
 //! folder does not grow in the second half.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    net::Ipv4Addr,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use firesteel_appliance::serve::sealing::{self, KeyFile};
 use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, code};
 use firesteel_store::{Durability, GroupResource, ObjectKey, Op};
-use firesteel_tests::{
-    field::{self, Field, RELAY, dhcp_socket, host_mac, mac},
-    flood::{Flood, HOSTS, made_up},
-    hostile::{Hostile, Move},
-    network::{ADDRESS, Dhcp, LARGE, SMALL},
-};
+use firesteel_tests::field::{self, Field, RELAY, dhcp_socket, host_mac, mac};
+use firesteel_tests::flood::{Flood, HOSTS, made_up};
+use firesteel_tests::hostile::{Hostile, Move};
+use firesteel_tests::network::{ADDRESS, Dhcp, LARGE, SMALL};
 use firesteel_wire::Program;
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 use serde_json::json;

@@ -1,12 +1,10 @@
 //! An agent whose host would be called installed by what it says, and which shows something else.
 
-use firesteel_tests::{
-    agent_line::token_of,
-    disk_image,
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::disk_image;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 use firesteel_wire::{Evidence, StepReceipt};
 use serde_json::{Value, json};
 

@@ -1,15 +1,14 @@
 //! An agent of a machine in the machines' namespace: of the one with the MAC `mac(1)`, if no other is named.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_tests::{
-    agent_line::AgentLine,
-    field::{Field, mac},
-    honest,
-    network::AGENT,
-};
+use firesteel_tests::agent_line::AgentLine;
+use firesteel_tests::field::{Field, mac};
+use firesteel_tests::honest;
+use firesteel_tests::network::AGENT;
+use firesteel_wire::receipt::UptimeSpan;
 use firesteel_wire::{
     AgentInstruction, AgentPlan, Evidence, HelloReply, Inventory, InventoryDisk, InventorySystem, PartitionTableRecord,
-    PlanStep, Program, ReportReply, StepReceipt, StepReport, StepState, receipt::UptimeSpan,
+    PlanStep, Program, ReportReply, StepReceipt, StepReport, StepState,
 };
 use ring::digest::{SHA256, digest};
 use tokio::runtime::Runtime;

@@ -1,11 +1,9 @@
 //! A machine that boots as a host, from its address and with its files, and is another one.
 
-use firesteel_tests::{
-    agent_line::token_of,
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 use firesteel_wire::Program;
 
 use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};

@@ -1,17 +1,13 @@
 //! Images that cost more than they show: an owner names them, and a publisher whom somebody broke into made them.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use firesteel_tests::{
-    disk_image,
-    field::{self, Field, mac},
-    network::Dhcp,
-};
+use firesteel_tests::disk_image;
+use firesteel_tests::field::{self, Field, mac};
+use firesteel_tests::network::Dhcp;
 use serde_json::{Value, json};
 
 use crate::judge;

@@ -1,11 +1,9 @@
 //! A boot script that is asked for while the host's agent is at work.
 
-use firesteel_tests::{
-    agent_line::token_of,
-    field::{discover, mac},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::field::{discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 use firesteel_wire::Program;
 
 use crate::{CLASS, host_agent::HostAgent, judge, with_hostile};

@@ -43,11 +43,9 @@ mod timeline;
 mod tokens;
 mod wipes;
 
-use firesteel_tests::{
-    field::{self, Field},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::field::{self, Field};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 
 /// Of firmware that boots by UEFI.
 const CLASS: &str = "PXEClient:Arch:00007:UNDI:003016";

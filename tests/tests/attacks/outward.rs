@@ -1,17 +1,13 @@
 //! Addresses that a tenant or an operator names, and what is behind them: the appliance's own reach, a BMC that sends
 //! without end, a login for a mirror.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    process::Output,
-    sync::{Arc, Mutex},
-};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Output;
+use std::sync::{Arc, Mutex};
 
-use firesteel_tests::{
-    field::{self, Field, RELAY, discover, mac},
-    network::Dhcp,
-};
+use firesteel_tests::field::{self, Field, RELAY, discover, mac};
+use firesteel_tests::network::Dhcp;
 use serde_json::{Value, json};
 
 use crate::{CLASS, bmc::Bmc, judge};

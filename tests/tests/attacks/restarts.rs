@@ -2,11 +2,9 @@
 
 use std::fs;
 
-use firesteel_tests::{
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::{BOOT_FILES, Dhcp},
-};
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::{BOOT_FILES, Dhcp};
 use firesteel_wire::Program;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};

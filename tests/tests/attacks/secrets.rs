@@ -3,28 +3,22 @@
 
 mod given;
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_appliance::serve::sealing::data_at_rest;
 use firesteel_store::{GroupResource, ObjectKey, Op, SealingKeys, Store};
-use firesteel_tests::{
-    agent_line::token_of,
-    canary::{PLAIN_MARK, plain_forms, planted, shown_below, shown_in},
-    disk_image,
-    field::{Field, discover, mac, with_field_and},
-    hostile::Hostile,
-    network::Dhcp,
-};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::canary::{PLAIN_MARK, plain_forms, planted, shown_below, shown_in};
+use firesteel_tests::disk_image;
+use firesteel_tests::field::{Field, discover, mac, with_field_and};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -191,7 +185,7 @@ fn what_an_earlier_program_left_in_the_clear_is_sealed_beside_the_work() {
         // It serves meanwhile.
         let shown = |field: &Field| field.firesteel(&["get", "machineconfigs", "01-old", "-o", "json"]);
         assert!(shown(field).contains(&planted("old")));
-        field.appliance.wait_for_log("what was stored is sealed");
+        field.appliance.wait_for_log("stored secrets are sealed now");
         judge("files of an older program", WANTS, "", &shown_below(field.appliance.folder(), &wanted).join("\n"));
         is_kept_from_others(&field.appliance.data());
         field.appliance.kill_and_start_again();

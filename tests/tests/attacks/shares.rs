@@ -3,16 +3,12 @@
 
 use std::{fs, net::Ipv4Addr, process::Output, time::Duration};
 
-use firesteel_dhcp::{
-    LeaseRefusal,
-    wire::{MessageType, Packet, code},
-};
-use firesteel_tests::{
-    agent_line::token_of,
-    field::{Field, discover, mac},
-    hostile::{Hostile, Move},
-    network::{BOOT_FILES, Dhcp, ip},
-};
+use firesteel_dhcp::LeaseRefusal;
+use firesteel_dhcp::wire::{MessageType, Packet, code};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::{Hostile, Move};
+use firesteel_tests::network::{BOOT_FILES, Dhcp, ip};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 

@@ -4,15 +4,11 @@ mod drawn;
 
 use std::time::{Duration, Instant};
 
-use firesteel_resources::{
-    kind::{Kind, KindScope},
-    kinds::PROVISIONING,
-};
-use firesteel_tests::{
-    agent_line::client,
-    field::{Field, discover, judge, mac, with_field},
-    network::Dhcp,
-};
+use firesteel_resources::kind::{Kind, KindScope};
+use firesteel_resources::kinds::PROVISIONING;
+use firesteel_tests::agent_line::client;
+use firesteel_tests::field::{Field, discover, judge, mac, with_field};
+use firesteel_tests::network::Dhcp;
 use reqwest::Method;
 use serde_json::{Value, json};
 

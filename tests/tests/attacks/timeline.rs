@@ -1,9 +1,7 @@
 //! A flood of requests in the host's name, which is to wash its timeline clean.
 
-use firesteel_tests::{
-    field::{discover, mac},
-    network::{AGENT, Dhcp},
-};
+use firesteel_tests::field::{discover, mac};
+use firesteel_tests::network::{AGENT, Dhcp};
 use firesteel_wire::Program;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;

@@ -2,12 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use firesteel_tests::{
-    agent_line::token_of,
-    field::{Field, RELAY, discover, mac},
-    hostile::{Got, Hostile, Move},
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::field::{Field, RELAY, discover, mac};
+use firesteel_tests::hostile::{Got, Hostile, Move};
+use firesteel_tests::network::Dhcp;
 use serde_json::json;
 
 use crate::{CLASS, judge, with_hostile};

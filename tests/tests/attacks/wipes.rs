@@ -1,20 +1,16 @@
 //! An erasure that was not carried out: a machine that is not the host, or a system that its last owner left on it,
 //! shows receipts for one. The wish is that the host is called purged and goes to another owner with all its data.
 
-use std::{
-    net::Ipv4Addr,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::net::Ipv4Addr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use firesteel_bmc_fakes::redfish::RedfishFault;
-use firesteel_tests::{
-    agent_line::token_of,
-    disk_image,
-    field::{Field, discover, mac},
-    hostile::Hostile,
-    network::Dhcp,
-};
+use firesteel_tests::agent_line::token_of;
+use firesteel_tests::disk_image;
+use firesteel_tests::field::{Field, discover, mac};
+use firesteel_tests::hostile::Hostile;
+use firesteel_tests::network::Dhcp;
 use firesteel_wire::{Evidence, InventoryDisk, StepReceipt, erasure::Grade};
 use serde_json::{Value, json};
 

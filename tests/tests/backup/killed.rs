@@ -1,17 +1,13 @@
 //! A restore that is killed at any of its steps, with SIGKILL, as itself.
 
-use std::{
-    env, fs,
-    os::unix::process::ExitStatusExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use firesteel_appliance::backup::{self, RestoreKeySource};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::{backup_of, epochs, folder, now, objects, order};
 

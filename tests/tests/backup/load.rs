@@ -1,19 +1,14 @@
 //! Backups of a real appliance while several clients write to it.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    process::Command,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use firesteel_appliance::{
-    backup::{self, BackupHeader, RestoreKeySource, format::BackupReader},
-    cli::{ApiClient, ConnectionOptions},
-};
+use firesteel_appliance::backup::format::BackupReader;
+use firesteel_appliance::backup::{self, BackupHeader, RestoreKeySource};
+use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

@@ -33,9 +33,9 @@ fn a_backup_that_is_not_whole_or_not_what_was_made() {
     let mut altered = whole.clone();
     altered[whole.len() / 2] ^= 1;
     fs::write(&file, altered).unwrap();
-    refused(&file, &data, keys(), false, "is not what was made");
+    refused(&file, &data, keys(), false, "the backup is damaged: its digest is");
     fs::write(&file, "a text").unwrap();
-    refused(&file, &data, keys(), false, "no backup of a Firesteel appliance");
+    refused(&file, &data, keys(), false, "this is not a backup of a Firesteel appliance");
     assert!(!data.exists());
     fs::write(&file, whole).unwrap();
     backup::restore(&order(&file, &data, keys(), false), &mut |_| {}).unwrap();

@@ -57,7 +57,7 @@ pub(crate) async fn script(appliance: &Appliance, mac: &str, uuid: &str) -> Stri
         serial: None,
         odd: Vec::new(),
     };
-    appliance.control.script(&request, REMOTE).await.text
+    appliance.control.boots.script(&request, REMOTE).await.text
 }
 
 /// The token of the kernel that a script starts.
@@ -85,9 +85,9 @@ impl Agent {
     ) -> Self {
         let script = script(appliance, mac, uuid).await;
         let token = token_in(&script).unwrap_or_else(|| panic!("no agent for {mac}: {script}"));
-        let claims = appliance.control.open_boot(&token).await.unwrap().claims;
+        let claims = appliance.control.boots.open_boot(&token).await.unwrap().claims;
         for file in [BootFileName::Kernel, BootFileName::Initramfs] {
-            appliance.control.boot_bytes_sent(&claims, file, 0..BOOT_FILES.file(file).bytes);
+            appliance.control.observations.boot_bytes_sent(&claims, file, 0..BOOT_FILES.file(file).bytes);
         }
         Self {
             mac: mac.to_owned(),
@@ -139,7 +139,7 @@ impl Agent {
             network: None,
             program: firesteel_wire::Program::default(),
         };
-        appliance.control.hello(hello, REMOTE).await
+        appliance.control.agents.hello(hello, REMOTE).await
     }
 
     /// Reports; an idle agent waits here until there is something to do.
@@ -159,7 +159,7 @@ impl Agent {
             leaving: false,
             log: Vec::new(),
         };
-        Ok(appliance.control.report(report, REMOTE).await?.verdict)
+        Ok(appliance.control.agents.report(report, REMOTE).await?.verdict)
     }
 
     /// Inspects as it is told, until the host shows an error or a plan would change a disk.

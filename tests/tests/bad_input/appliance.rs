@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
-use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
+use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::kinds;
 use firesteel_appliance::serve::sealing::{self, KeyFile};
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
@@ -17,9 +17,9 @@ use firesteel_facts::Sha256;
 use firesteel_images::http::DownloadLimits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, lifecycle};
+use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
-    secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
 use firesteel_runtime::{ControllerError, Ending, Runtime, StoreClock, Task, Tokio, Trust};
 use firesteel_store::Durability;
@@ -178,7 +178,7 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
             tells_events: true,
         };
-        let running = Controllers::new(config).unwrap();
+        let running = HostControllers::new(config).unwrap();
         let lives = tokio::spawn(lifecycle::run(core.clone()));
         Self {
             control: running.control.clone(),

@@ -14,7 +14,7 @@ const MAC: &str = "02:00:00:00:04:01";
 const STRANGER: &str = "02:00:00:00:04:02";
 
 fn note(appliance: &Appliance, mac: &str, event: NetworkEvent) {
-    appliance.control.note(mac.parse().unwrap(), event);
+    appliance.control.network.note(mac.parse().unwrap(), event);
 }
 
 fn loader() -> NetworkEvent {

@@ -4,25 +4,21 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_appliance::{
-    http::{
-        agent::AgentServer,
-        config::{self, ConfigServer},
-        connection_admission::Standings,
-        connection_table::ClientClass,
-        images::ImageFiles,
-        server::{HttpTimeouts, Server},
-    },
-    metrics::RequestMetrics,
-    serve::{data_dir::DataDir, pki::Pki},
-};
+use firesteel_appliance::http::agent::AgentServer;
+use firesteel_appliance::http::config::{self, ConfigServer};
+use firesteel_appliance::http::connection_admission::Standings;
+use firesteel_appliance::http::connection_table::ClientClass;
+use firesteel_appliance::http::images::ImageFiles;
+use firesteel_appliance::http::server::{HttpTimeouts, Server};
+use firesteel_appliance::metrics::RequestMetrics;
+use firesteel_appliance::serve::data_dir::DataDir;
+use firesteel_appliance::serve::pki::Pki;
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{ObjectPart, Objects};
 use firesteel_resources::{MachineConfigPool, SecretReference, bare_metal_host::ProvisioningState};
 use firesteel_tests::honest;
-use firesteel_wire::{
-    AgentPlan, AgentReport, PlanStep, PublicKey, StepReceipt, StepReport, hand_off::KernelArgumentEdit,
-};
+use firesteel_wire::hand_off::KernelArgumentEdit;
+use firesteel_wire::{AgentPlan, AgentReport, PlanStep, PublicKey, StepReceipt, StepReport};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -186,7 +182,7 @@ impl Site {
             leaving: true,
             log: Vec::new(),
         };
-        self.appliance.control.report(report, REMOTE).await.unwrap();
+        self.appliance.control.agents.report(report, REMOTE).await.unwrap();
         until("the host is provisioned", async || {
             self.appliance.status(name).await.provisioning.state == ProvisioningState::Provisioned
         })
@@ -243,7 +239,7 @@ impl Site {
         let data = file["contents"]["source"].as_str().unwrap().rsplit(',').next().unwrap();
         let instance: Value = serde_json::from_slice(&STANDARD.decode(data).unwrap()).unwrap();
         let (uid, nonce) = (instance["host"].as_str().unwrap(), instance["nonce"].as_str().unwrap());
-        self.appliance.control.running(uid, nonce, REMOTE).await.unwrap();
+        self.appliance.control.instances.running(uid, nonce, REMOTE).await.unwrap();
     }
 
     async fn events(&self, name: &str) -> Vec<(String, String)> {

@@ -2,11 +2,9 @@
 //! until a person lets them go.
 
 use firesteel_kube::{ObjectPart, ObjectTarget, Objects, Preconditions, Propagation, WriteOptions};
-use firesteel_resources::{
-    BareMetalHost, HostJournal, Image,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    host_journal::TimelineEvent,
-};
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::host_journal::TimelineEvent;
+use firesteel_resources::{BareMetalHost, HostJournal, Image};
 
 use crate::appliance::{Appliance, NAMESPACE, until};
 
@@ -44,7 +42,7 @@ async fn delete(appliance: &Appliance, kind: &str, namespace: &str, name: &str, 
     let kind = appliance.core.registry().kinds().iter().find(|known| known.kind == kind).unwrap().clone();
     let target = ObjectTarget { kind: &kind, namespace, name };
     let options = WriteOptions::default();
-    appliance.core.delete_with(target, &Preconditions::default(), propagation, options).await.unwrap();
+    appliance.core.delete(target, &Preconditions::default(), propagation, options).await.unwrap();
 }
 
 /// The host waits for an agent to clean it, and what is known of it stays.

@@ -149,17 +149,17 @@ fn bad_ways() -> Vec<Case> {
         case(
             "changed on the way",
             Answer::Changed(image.clone(), half),
-            ["its ETag is another", "nobody replaces the file"],
+            ["its ETag is another", "try again when the file on the server does not change any more"],
         ),
         case(
             "another part",
             Answer::WrongPart(image.clone(), half),
-            ["sends another part", "nobody replaces the file"],
+            ["sends another part", "try again when the file on the server does not change any more"],
         ),
         case(
             "wrong length",
             Answer::Length(image, 3 << 20),
-            ["the server sent the whole again", "nobody replaces the file"],
+            ["the server sent the whole again", "try again when the file on the server does not change any more"],
         ),
         case("http-error 503", Answer::Status(503), ["answered 503", "see the log of the server"]),
     ]

@@ -8,10 +8,10 @@ use firesteel_inspect::{self as inspect, Probe};
 use firesteel_kube::ObjectPart;
 use firesteel_resources::{HardwareDetails, bare_metal_host::ProvisioningState};
 use firesteel_sysfs::Roots;
+use firesteel_wire::limits::{DISKS_MAX, FIELD_BYTES_MAX, NICS_MAX, VLANS_MAX};
 use firesteel_wire::{
     AgentInstruction, Inventory, InventoryDisk, InventoryNic, InventorySystem, InventoryVlan, Neighbour,
     PartitionTableRecord, PlanStep,
-    limits::{DISKS_MAX, FIELD_BYTES_MAX, NICS_MAX, VLANS_MAX},
 };
 use serde_json::Value;
 

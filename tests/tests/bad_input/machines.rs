@@ -109,9 +109,9 @@ async fn a_token_of_an_older_attempt_opens_nothing() {
     let over = "is over, the host is at attempt 2: boot again";
     assert_refused(old.hello(&appliance).await, RefusalReason::OldAttempt, &["attempt 1", over]);
     assert_refused(old.report(&appliance).await, RefusalReason::OldAttempt, &["attempt 1", over]);
-    let denied = appliance.control.open_boot(&old.token).await.unwrap_err().to_string();
+    let denied = appliance.control.boots.open_boot(&old.token).await.unwrap_err().to_string();
     assert!(denied.contains("the token's attempt is over: boot again"), "{denied}");
-    assert!(appliance.control.open_boot(&new.token).await.is_ok());
+    assert!(appliance.control.boots.open_boot(&new.token).await.is_ok());
     new.hello(&appliance).await.unwrap();
     assert_eq!(plan_for(&appliance, &mut new).await, [PlanStep::Inspect]);
 }
@@ -125,8 +125,8 @@ async fn a_token_opens_its_files_right_after_a_restart() {
     let agent = Agent::boot(&appliance, MAC, 1).await;
     let again = tempfile::tempdir().unwrap();
     let appliance = Appliance::start_after(appliance, again.path());
-    let opened = appliance.control.open_boot(&agent.token).await;
-    assert_eq!(opened.unwrap().mac.to_string(), MAC.replace(':', "-"));
+    let opened = appliance.control.boots.open_boot(&agent.token).await;
+    assert_eq!(opened.unwrap().mac.to_string(), MAC);
 }
 
 /// A request for the script of a host whose agent is there ends nothing, and gets nothing but to ask again.
@@ -165,13 +165,13 @@ async fn a_token_that_expired_opens_nothing_and_another_boot_gets_one_that_does(
     let mut late = Agent::boot(&appliance, MAC, 1).await;
     // No clock ends it, but time does.
     appliance.ahead_s.store(8 * 24 * 3600, Ordering::SeqCst);
-    let opened = appliance.control.open_boot(&late.token).await;
+    let opened = appliance.control.boots.open_boot(&late.token).await;
     assert!(!opened.is_err_and(|denied| denied.to_string().contains("expired")));
     appliance.passed_s.store(8 * 24 * 3600, Ordering::SeqCst);
     let what = ["this token has expired", "boot again from the network"];
     assert_refused(late.hello(&appliance).await, RefusalReason::BadToken, &what);
     assert_refused(late.report(&appliance).await, RefusalReason::BadToken, &what);
-    let denied = appliance.control.open_boot(&late.token).await.unwrap_err().to_string();
+    let denied = appliance.control.boots.open_boot(&late.token).await.unwrap_err().to_string();
     assert!(what.iter().all(|part| denied.contains(part)), "{denied}");
     assert!(appliance.journal("host").await.status.agent.is_none());
     Agent::boot(&appliance, MAC, 1).await.hello(&appliance).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_token_that_was_altered_opens_nothing() {
         let other = if &sound[at..=at] == "B" { "C" } else { "B" };
         agent.token = format!("{}{other}{}", &sound[..at], &sound[at + 1..]);
         assert_refused(agent.hello(&appliance).await, RefusalReason::BadToken, &["boot again from the network"]);
-        let denied = appliance.control.open_boot(&agent.token).await.unwrap_err().to_string();
+        let denied = appliance.control.boots.open_boot(&agent.token).await.unwrap_err().to_string();
         assert!(denied.contains("boot again from the network"), "{denied}");
     }
     assert!(appliance.journal("host").await.status.agent.is_none(), "nothing was bound");
@@ -207,7 +207,7 @@ async fn of_two_hosts_with_one_mac_the_younger_says_so_until_the_older_is_gone()
         ["the boot MAC 02:00:00:00:03:01 belongs to host default/older", "correct spec.bootMACAddress", "delete"];
     appliance.assert_told("younger", &told).await;
     assert_eq!(appliance.status("older").await.error_message, "", "the older one has done nothing wrong");
-    let opens = async |token: &str| appliance.control.open_boot(token).await.is_ok();
+    let opens = async |token: &str| appliance.control.boots.open_boot(token).await.is_ok();
     let second = token_in(&script(&appliance, MAC, "").await).unwrap();
     assert!(opens(&first).await && opens(&second).await, "the machine is still the older host's");
     let agent = Agent::boot(&appliance, MAC, 1).await;

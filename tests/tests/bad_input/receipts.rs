@@ -5,11 +5,9 @@ use firesteel_tests::honest;
 use firesteel_wire::{DiskIdentity, Evidence, PlanStep, erasure::ErasurePolicy};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
-use crate::{
-    agent::{Agent, End},
-    appliance::{Appliance, NAMESPACE, RECEIPT_SEED, until},
-    images::{noise, published},
-};
+use crate::agent::{Agent, End};
+use crate::appliance::{Appliance, NAMESPACE, RECEIPT_SEED, until};
+use crate::images::{noise, published};
 
 const MAC: &str = "02:00:00:00:07:01";
 

@@ -151,6 +151,6 @@ async fn a_clock_that_is_wrong_by_years_and_put_right_stops_no_host() {
     };
     // And forward again: no clock ends the token of a boot.
     appliance.ahead_s.store(2 * YEARS_S, Ordering::SeqCst);
-    let opened = appliance.control.open_boot(&agent.token).await;
+    let opened = appliance.control.boots.open_boot(&agent.token).await;
     assert!(!opened.is_err_and(|denied| denied.to_string().contains("expired")));
 }

@@ -16,8 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use firesteel_appliance::net::rogue_server;
 use firesteel_dhcp::{DhcpConfig, DhcpEvent, DhcpEventKind, Ipv4Network, Pool, Subnet};
+use firesteel_net::rogue_server;
 use firesteel_tests::dhcp_client;
 use nix::sys::signal::Signal;
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use firesteel_appliance::net::dhcp::DhcpServer;
 use firesteel_dhcp::{DhcpConfig, DhcpEvent};
+use firesteel_net::{dhcp::DhcpServer, leases::LeaseFile};
 use nix::sched::{CloneFlags, setns};
 
 /// Clients wait seconds between their messages; a loaded machine makes that longer.
@@ -165,7 +165,7 @@ impl Server {
                 let note = Arc::new(move |_, event: &DhcpEvent| {
                     seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
                 });
-                let opened = DhcpServer::open(&interface, config, &leases, Arc::new(|_| None), note);
+                let opened = DhcpServer::open(&interface, config, LeaseFile::new(&leases), Arc::new(|_| None), note);
                 let (server, _handle) = opened.unwrap();
                 ready.send(()).unwrap();
                 tokio::select! {

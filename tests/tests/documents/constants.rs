@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    rust::{Form, Token, close_of},
-    source::Source,
-};
+use super::rust::{Form, Token, close_of};
+use super::source::Source;
 
 /// The texts of all constants of the product, by the constants' names.
 #[derive(Debug, Default)]

@@ -1,9 +1,7 @@
 //! Where the links of a page lead.
 
-use std::{
-    collections::BTreeMap,
-    path::{Component, Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 
 use super::page::{Page, code_spans};
 

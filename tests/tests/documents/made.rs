@@ -2,22 +2,20 @@
 //!
 //! A condition is made by `Condition::new`, by a closure `condition`, or as a row of a name, whether it is so, and a
 //! reason. An event is recorded by a call in which the reason has a fixed place ([`RECORDERS`]). The name there is a
-//! text, a constant or a choice between texts, or it comes by a parameter: then the caller is looked at as well. What
-//! is none of these is a fault, so that no name is left out in silence.
+//! text, a constant, an `EventReason` or a choice between them, or it comes by a parameter: then the caller is looked
+//! at as well. What is none of these is a fault, so that no name is left out in silence.
 
 use std::collections::BTreeSet;
 
-use super::{
-    constants::{Constants, end_of_statement},
-    names::Found,
-    rust::{Form, Token, close_of, parts},
-    source::Source,
-};
+use firesteel_facts::EventReason;
+
+use super::constants::{Constants, end_of_statement};
+use super::names::Found;
+use super::rust::{Form, Token, close_of, parts};
+use super::source::Source;
 
 /// Methods that record an event, and at which of their arguments its reason is. Each must be called somewhere.
-const RECORDERS: [(&str, usize); 7] = [
-    ("event", 1),
-    ("stuck_with", 1),
+const RECORDERS: [(&str, usize); 5] = [
     ("record_event", 2),
     ("record_about", 1),
     ("record_network_event", 0),
@@ -98,9 +96,13 @@ fn is_camel(text: &str) -> bool {
 /// The reasons of all events.
 pub(crate) fn events(sources: &[Source], constants: &Constants<'_>) -> Found {
     let mut found = Found::default();
-    let mut called = BTreeSet::new();
+    let (mut called, mut typed) = (BTreeSet::new(), BTreeSet::new());
     for source in sources {
         for at in 1..source.tokens.len() {
+            if let Some(reason) = typed_reason(&source.tokens[at..]) {
+                found.add(BTreeSet::from([reason.word().to_owned()]), &source.place(at));
+                typed.insert(reason);
+            }
             let Some((name, argument, is_sure)) = reason_at(source, at) else { continue };
             called.insert(name);
             match reasons(argument, at, source, constants) {
@@ -118,6 +120,8 @@ pub(crate) fn events(sources: &[Source], constants: &Constants<'_>) -> Found {
     found.faults.extend(all.filter(|name| !called.contains(name)).map(|name| {
         format!("nothing calls `{name}` any more: say in tests/tests/documents/made.rs what records events now")
     }));
+    let unused = EventReason::ALL.iter().filter(|reason| !typed.contains(reason));
+    found.faults.extend(unused.map(|reason| format!("nothing records EventReason::{reason:?} any more: take it out")));
     found
 }
 
@@ -174,6 +178,13 @@ fn texts_in(tokens: &[Token]) -> BTreeSet<String> {
     texts.map(|token| token.text.clone()).collect()
 }
 
+/// The reason that a path `EventReason::…` names, which begins here.
+fn typed_reason(tokens: &[Token]) -> Option<EventReason> {
+    let [owner, one, other, variant, ..] = tokens else { return None };
+    let is_path = owner.is_word("EventReason") && one.is_sign(':') && other.is_sign(':');
+    EventReason::ALL.iter().copied().find(|reason| is_path && variant.is_word(&format!("{reason:?}")))
+}
+
 /// Without what borrows or copies the value.
 fn without_conversion(argument: &[Token]) -> &[Token] {
     let value = match argument {
@@ -183,7 +194,7 @@ fn without_conversion(argument: &[Token]) -> &[Token] {
     match value {
         [rest @ .., dot, name, open, close]
             if dot.is_sign('.')
-                && ["to_owned", "clone", "as_str"].iter().any(|word| name.is_word(word))
+                && ["to_owned", "clone", "as_str", "word"].iter().any(|word| name.is_word(word))
                 && open.is_sign('(')
                 && close.is_sign(')') =>
         {
@@ -241,9 +252,10 @@ mod tests {
 
     #[test]
     fn reasons_are_found_in_each_form() {
-        let cases: [(&str, &[&str], usize); 9] = [
-            ("fn a() { turn.event(EventKind::Normal, \"Direct\", x); }", &["Direct"], 0),
-            ("fn a() { turn.event(k, if b { \"One\" } else { \"Other\" }, x); }", &["One", "Other"], 0),
+        let cases: [(&str, &[&str], usize); 10] = [
+            ("fn a() { if b { EventReason::Attached } else { EventReason::Detached } }", &["Attached", "Detached"], 0),
+            ("fn a() { s.record_about(r, \"Direct\", x); }", &["Direct"], 0),
+            ("fn a() { s.record_about(r, if b { \"One\" } else { \"Other\" }, x); }", &["One", "Other"], 0),
             ("const R: &str = \"Kept\"; fn a() { self.record_event(key, &uid, R, true, x); }", &["Kept"], 0),
             (
                 "fn a() { let (reason, text) = match b { C => (\"One\", 1), D => (\"Two\", 2) }; \
@@ -252,10 +264,10 @@ mod tests {
                 0,
             ),
             ("fn a(reason: &str) { let o = RecordedEvent { regarding, reason: reason.to_owned(), message }; }", &[], 0),
-            ("fn word(self) -> &'static str { \"Word\" } fn a() { t.event(k, shut.by.word(), x); }", &["Word"], 0),
+            ("fn text(self) -> &'static str { \"Word\" } fn a() { s.record_about(r, why.text(), x); }", &["Word"], 0),
             ("fn a() { let mut tell = |reason, b, m| c; tell(\"Closed\", false, format!(\"x\")) }", &["Closed"], 0),
             ("fn a() { self.tell(decided, sets); notes.push(..event(now, \"Free\", x)); }", &[], 0),
-            ("fn a() { turn.event(k, unknown, x); }", &[], 1),
+            ("fn a() { s.record_about(r, unknown, x); }", &[], 1),
         ];
         for (text, names, unseen) in cases {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -1,9 +1,7 @@
 //! A page in Markdown: its lines, headings, anchors and inline code.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::tree;
 

@@ -2,10 +2,8 @@
 
 use std::{ops::Range, path::Path};
 
-use super::{
-    rust::{Form, Token, close_of, tokens, without_tests},
-    tree,
-};
+use super::rust::{Form, Token, close_of, tokens, without_tests};
+use super::tree;
 
 /// Folders of the crates that users run. The lab and the tests name nothing that a user meets.
 const PRODUCT: [&str; 4] = ["appliance", "agent", "images", "ramdisk"];

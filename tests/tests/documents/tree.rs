@@ -1,9 +1,7 @@
 //! The files of the repository.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Folders with what a build made, and with files of other projects. Hidden ones are not looked into either.
 const SKIPPED: [&str; 2] = ["target", "fixtures"];

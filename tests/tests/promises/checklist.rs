@@ -1,10 +1,8 @@
 //! The checklist of the specification, S0.1 to S4.28: each clause of each line, and the tests that hold it or what a
 //! user does instead, read from `tests/checklist.toml`, checked against the sources, printed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Deserialize;
 

@@ -9,12 +9,10 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_agent::decider::{AgentAction, AgentDecider, PlanEnd, retry_after};
 use firesteel_contents::{OwnershipClaim, objections};
+use firesteel_steps::Exit;
 use firesteel_steps::board::ReportBoard;
 use firesteel_steps::disk::resolve;
-use firesteel_steps::{
-    Exit,
-    gate::{ReplyFreshness, freshness},
-};
+use firesteel_steps::gate::{ReplyFreshness, freshness};
 use firesteel_tests::honest;
 use firesteel_wire::erasure::{ErasureEvidence, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firesteel_appliance::serve::controllers::{Controllers, ControllersConfig};
+use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::ConfigSettings;
@@ -77,15 +77,15 @@ impl Leases {
 pub(crate) struct Appliance {
     pub(crate) life: u64,
     pub(crate) control: Control,
-    pub(crate) controllers: Controllers,
+    pub(crate) controllers: HostControllers,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) halts: Objects<Halt>,
     pub(crate) core: Core,
     pub(crate) store: Store,
     pub(crate) engine: DhcpEngine,
-    pub(crate) boot: firesteel_appliance::net::dhcp::Boot,
-    pub(crate) events: firesteel_appliance::net::dhcp::Events,
+    pub(crate) boot: firesteel_net::dhcp::Boot,
+    pub(crate) events: firesteel_net::dhcp::DhcpEventSink,
 }
 
 /// What outlives the process, and what it runs on.
@@ -141,7 +141,7 @@ impl Appliance {
             boot_image_minimum: firesteel_plan::skew::MinimumVersions::default(),
             tells_events: false,
         };
-        let controllers = Controllers::new(config).expect("the registry has all kinds");
+        let controllers = HostControllers::new(config).expect("the registry has all kinds");
         let control = controllers.control.clone();
         let (running, outbox) = (controllers.clone(), Arc::clone(ground.outbox));
         let prepared = core.clone();
@@ -158,7 +158,7 @@ impl Appliance {
             }),
         );
         for lease in ground.leases.leases.values() {
-            control.leased(lease.mac, lease.address, lease.expires_at);
+            control.network.leased(lease.mac, lease.address, lease.expires_at);
         }
         let engine = DhcpEngine::new(
             dhcp_config(),

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use firesteel_appliance::serve::controllers::Controllers;
+use firesteel_appliance::serve::controllers::HostControllers;
 use firesteel_boot::BootFileName::{self, Initramfs, Kernel};
 use firesteel_boot::ScriptRequest;
 use firesteel_config_server::{ConfigRefusal, ConfigRequest};
@@ -45,27 +45,27 @@ impl Ask {
 
 /// Sends a file whole.
 fn send(control: &Control, grant: &BootGrant, file: BootFileName) {
-    control.boot_bytes_sent(&grant.claims, file, 0..BOOT_FILES.file(file).bytes);
+    control.observations.boot_bytes_sent(&grant.claims, file, 0..BOOT_FILES.file(file).bytes);
 }
 
 /// Has the appliance answer.
-pub(crate) async fn serve(controllers: &Controllers, ask: Ask, remote: IpAddr) -> Answer {
+pub(crate) async fn serve(controllers: &HostControllers, ask: Ask, remote: IpAddr) -> Answer {
     let control = &controllers.control;
     match ask {
-        Ask::Script(request) => Answer::Script(control.script(&request, remote).await),
+        Ask::Script(request) => Answer::Script(control.boots.script(&request, remote).await),
         Ask::Kernel(token) => {
-            Answer::Kernel(control.open_boot(&token).await.map(|grant| send(control, &grant, Kernel)))
+            Answer::Kernel(control.boots.open_boot(&token).await.map(|grant| send(control, &grant, Kernel)))
         }
-        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).await.map(|grant| {
+        Ask::Initramfs(token) => Answer::Seed(control.boots.open_boot(&token).await.map(|grant| {
             send(control, &grant, Initramfs);
             grant.seed
         })),
-        Ask::Hello(hello) => Answer::Hello(control.hello(*hello, remote).await),
-        Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
+        Ask::Hello(hello) => Answer::Hello(control.agents.hello(*hello, remote).await),
+        Ask::Report(report) => Answer::Report(control.agents.report(*report, remote).await),
         Ask::Config { name, token } => {
             let ask = ConfigRequest { name: &name, token: Some(&token), accept: None, head: false, remote };
             Answer::Config(controllers.configs.host_config(ask).await)
         }
-        Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),
+        Ask::Running { uid, nonce } => Answer::Running(control.instances.running(&uid, &nonce, remote).await),
     }
 }

@@ -277,7 +277,7 @@ impl World {
                             serial: None,
                             odd: Vec::new(),
                         };
-                        let script = control.script(&request, remote).await.text;
+                        let script = control.boots.script(&request, remote).await.text;
                         if crate::hosts::kernel_token(&script).is_some() {
                             lock(&laws)
                                 .broken(Law::Asker, format!("{name}: a neighbour without its lease got a token"));
@@ -298,7 +298,7 @@ impl World {
                     program: firesteel_wire::Program::default(),
                 };
                 let asked = crate::network::Ask::Hello(Box::new(hello.clone()));
-                let answer = control.hello(hello, remote).await;
+                let answer = control.agents.hello(hello, remote).await;
                 if fault == Fault::TokenAltered && answer.is_ok() {
                     lock(&laws).broken(Law::Token, format!("{name}: an altered token was taken"));
                 }

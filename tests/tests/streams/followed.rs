@@ -7,10 +7,8 @@ use firesteel_images::import::{FLUSH_BYTES, ImageStore};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 
-use crate::{
-    file_server::{Content, Fault, File, FileServer},
-    site::{PROGRAM, apply, condition, file, follow, gzip, metadata, output, publish, status, until},
-};
+use crate::file_server::{Content, Fault, File, FileServer};
+use crate::site::{PROGRAM, apply, condition, file, follow, gzip, metadata, output, publish, status, until};
 
 /// How much is fetched; the proof of the issue takes 2 GiB:
 /// `FIRESTEEL_TEST_STREAM_MIB=2048 cargo nextest run -p firesteel-tests --test streams a_download`.

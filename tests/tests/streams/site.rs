@@ -1,10 +1,8 @@
 //! An appliance, a web server, and a stream between them.
 
-use std::{
-    io::Write as _,
-    process::{Command, Output},
-    time::{Duration, Instant},
-};
+use std::io::Write as _;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use firesteel_facts::Sha256;
 use firesteel_tests::appliance::Appliance;

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use firesteel_appliance::net::tftp::TftpServer;
+use firesteel_net::tftp::TftpServer;
 use firesteel_tftp::TransferEvent;
 use nix::sched::{CloneFlags, unshare};
 

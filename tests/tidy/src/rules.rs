@@ -11,12 +11,10 @@ pub mod string_errors;
 pub mod tuple_parameters;
 pub mod type_names;
 
-use crate::{
-    arrows::Arrows,
-    modules::{ModuleFacts, Resolver, units},
-    rule::Hit,
-    tree::{FileReading, Tree},
-};
+use crate::arrows::Arrows;
+use crate::modules::{ModuleFacts, Resolver, units};
+use crate::rule::Hit;
+use crate::tree::{FileReading, Tree};
 
 /// Finds everything in a tree that breaks a rule, in the order of rules and places.
 pub fn check(tree: &Tree, arrows: &Arrows) -> Vec<Hit> {

@@ -1,27 +1,19 @@
 //! All sources of the workspace, each parsed once.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
 
 use anyhow::Context;
 
-use crate::{
-    manifest::{Package, Workspace, read},
-    modules::{self, ModuleFacts, Unit},
-    rule::Hit,
-    rules::{
-        doc_comments, lengths, log_events,
-        string_errors::{self, ErrorTypes},
-        tuple_parameters,
-        type_names::{self, TypeName},
-    },
-    source::Source,
-};
+use crate::manifest::{Package, Workspace, read};
+use crate::modules::{self, ModuleFacts, Unit};
+use crate::rule::Hit;
+use crate::rules::string_errors::{self, ErrorTypes};
+use crate::rules::type_names::{self, TypeName};
+use crate::rules::{doc_comments, lengths, log_events, tuple_parameters};
+use crate::source::Source;
 
 /// Packages in this folder are tests themselves.
 const TEST_PACKAGES: &str = "tests";

@@ -3,20 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the test prints what it measured")]
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use firesteel_tidy::{
-    allowed::{self, Allowed},
-    arrows::{self, Arrows},
-    ratchet::{self, Ratchet},
-    rule::{Hit, Rule},
-    rules,
-    tree::Tree,
-};
+use firesteel_tidy::allowed::{self, Allowed};
+use firesteel_tidy::arrows::{self, Arrows};
+use firesteel_tidy::ratchet::{self, Ratchet};
+use firesteel_tidy::rule::{Hit, Rule};
+use firesteel_tidy::rules;
+use firesteel_tidy::tree::Tree;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

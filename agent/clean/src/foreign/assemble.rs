@@ -1,17 +1,13 @@
 //! Volumes that stand on regions: the logical volumes of a group, and arrays. Pure: what labels say in, volumes out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use super::{
-    label::{ArrayMember, PhysicalVolume},
-    lvm::{LogicalVolume, LvmSegment, SegmentKind, VolumeGroup},
-    raid_layout::{RaidLevel, Stripes},
-    thin::Thin,
-    volume::{BlockVolume, VolumeLayout, VolumePiece},
-};
+use super::label::{ArrayMember, PhysicalVolume};
+use super::lvm::{LogicalVolume, LvmSegment, SegmentKind, VolumeGroup};
+use super::raid_layout::{RaidLevel, Stripes};
+use super::thin::Thin;
+use super::volume::{BlockVolume, VolumeLayout, VolumePiece};
 
 /// Volumes of volumes of one group: a raid volume on its parts, and one more.
 const DEPTH_MAX: u32 = 4;
@@ -28,7 +24,7 @@ pub(super) struct PlacedLabel<T> {
 /// A volume that was put together.
 #[derive(Debug)]
 pub(super) struct Assembled {
-    /// `volume "vg/data"`, `array "nas:0"`
+    /// Where it is, such as `volume "vg/data"` or `array "nas:0"`.
     pub(super) place: String,
     pub(super) volume: Rc<BlockVolume>,
 }
@@ -102,7 +98,7 @@ fn groups(physical: &[PlacedLabel<PhysicalVolume>], all: &mut Assemblies) {
 /// A group with those of its PVs that are here.
 struct PresentVolumes<'a> {
     group: &'a VolumeGroup,
-    /// By their names in the text: region, and where its extents begin.
+    /// The parts by their names in the text: region, and where its extents begin.
     parts: BTreeMap<&'a str, (&'a Rc<BlockVolume>, u64)>,
 }
 
@@ -194,7 +190,7 @@ fn striped(
     })
 }
 
-/// By lvm2's names (`raid5_ls`, `raid6_zr`); `None` for mirrors, whose members each hold all.
+/// Reads lvm2's name of a level (`raid5_ls`, `raid6_zr`). `None` for mirrors, whose members each hold all.
 fn raid_level(kind: &str) -> Option<RaidLevel> {
     let (level, layout) = kind.split_once('_').unwrap_or((kind, ""));
     match level {

@@ -1,11 +1,8 @@
 //! RAID of firmware and of Windows: members that say that they are part of more, and are not looked into. Such a label
 //! is found and remarked on: what the array holds is not known.
 
-use super::{
-    ContentKind, ContentOwner, VolumeView, be32,
-    label::{RecognisedLabel, RegionLabels},
-    text,
-};
+use super::label::{RecognisedLabel, RegionLabels};
+use super::{ContentKind, ContentOwner, VolumeView, be32, text};
 
 /// Where Windows keeps the head of a dynamic disk in a classic table (`PRIVHEAD`), and where in its own partition of a
 /// GPT: the copies at its end.

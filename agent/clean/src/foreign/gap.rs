@@ -9,6 +9,6 @@ pub(super) enum VolumeReadError {
     Failed(io::Error),
     /// They are on a disk that this scan does not have, or behind the end.
     Elsewhere,
-    /// Where they lie cannot be understood.
+    /// The structures that say where they lie cannot be understood.
     Unclear(&'static str),
 }

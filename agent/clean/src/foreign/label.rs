@@ -20,20 +20,20 @@ pub(super) struct RecognisedLabel {
 /// A label that is there and cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnreadLabel {
-    /// From the start of the region.
+    /// The offset from the start of the region.
     pub(super) offset: u64,
     pub(super) why: String,
-    /// It says that it belongs to another region, which may be one that begins elsewhere and ends here.
+    /// Whether it belongs to another region by its own word, which may be one that begins elsewhere and ends here.
     pub(super) is_of_another: bool,
 }
 
 /// One PV, with every volume group that its areas describe.
 #[derive(Clone, Debug)]
 pub(super) struct PhysicalVolume {
-    /// As in the text, without hyphens.
+    /// The UUID as in the text, without hyphens.
     pub(super) uuid: String,
     pub(super) groups: Vec<Rc<VolumeGroup>>,
-    /// Its header lists no metadata area: another PV of its group has the text.
+    /// Whether its header lists no metadata area: another PV of its group has the text.
     pub(super) is_described_elsewhere: bool,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct PhysicalVolume {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ArrayMember {
     pub(super) uuid: [u8; 16],
-    /// As it is found: `data`, `md127`.
+    /// The name as it was found: `data`, `md127`.
     pub(super) name: String,
     pub(super) level: i32,
     pub(super) layout: u32,
     pub(super) chunk_bytes: u64,
     pub(super) members: u32,
-    /// `None` for a spare.
+    /// The member's role; `None` for a spare.
     pub(super) role: Option<u32>,
     pub(super) data_offset: u64,
-    /// Of this member: what the array uses of it.
+    /// How much of this member the array uses.
     pub(super) data_bytes: u64,
 }
 
@@ -70,7 +70,7 @@ impl RegionLabels {
 }
 
 impl RecognisedLabel {
-    /// With its place, for people.
+    /// Describes the finding with its place, for people.
     pub(super) fn finding(&self, place: &str) -> ProtectedContent {
         ProtectedContent {
             place: place.to_owned(),

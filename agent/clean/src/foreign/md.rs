@@ -1,11 +1,8 @@
 //! Members of md arrays (kernel, include/uapi/linux/raid/md_p.h): superblocks 0.90, 1.0, 1.1 and 1.2, and where the
 //! array's data lies on the member.
 
-use super::{
-    ContentKind, ContentOwner, VolumeView, array,
-    label::{ArrayMember, RecognisedLabel, RegionLabels, UnreadLabel},
-    le16, le32, le64, text,
-};
+use super::label::{ArrayMember, RecognisedLabel, RegionLabels, UnreadLabel};
+use super::{ContentKind, ContentOwner, VolumeView, array, le16, le32, le64, text};
 
 const MAGIC: u32 = 0xa92b_4efc;
 /// Members of one array; the kernel's version 1 has 1920 at most, version 0.90 has 27.
@@ -68,8 +65,8 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(RecognisedLabel, 
     let set = text(superblock.get(32..64).ok_or(CUT)?);
     let (host, name) = set.split_once(':').unwrap_or(("", set.as_str()));
     // What mdadm writes when it is to name no host, or did not know its own.
-    let is_nobody = matches!(host, "" | "any" | "localhost" | "localhost.localdomain" | "(none)");
-    let owner = if is_nobody { ContentOwner::Unnamed } else { ContentOwner::Host(host.to_owned()) };
+    let is_default = matches!(host, "" | "any" | "localhost" | "localhost.localdomain" | "(none)");
+    let owner = if is_default { ContentOwner::Unnamed } else { ContentOwner::Host(host.to_owned()) };
     let number = word(160)? as usize;
     let role = if number < max_dev as usize { le16(superblock, ROLES_AT + 2 * number) } else { None };
     let member = ArrayMember {
@@ -86,7 +83,8 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(RecognisedLabel, 
     Ok((RecognisedLabel { kind: ContentKind::Md, name: name.to_owned(), owner, offset }, member))
 }
 
-/// Of a striped or linear array the superblock says no size that it uses of each member: all that there is.
+/// Returns how much of a member the array uses. For striped and linear arrays the superblock says no size: all that
+/// there is.
 fn used(size: u64, room: u64) -> u64 {
     if size == 0 { room } else { size.min(room) }
 }
@@ -201,7 +199,7 @@ pub(super) mod tests {
         assert_eq!((nobody[0].name.as_str(), &nobody[0].owner), ("0", &ContentOwner::Unnamed));
     }
 
-    /// With its checksum.
+    /// Adds the checksum.
     pub(in super::super) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
         let sum = folded_sum(&bytes, 216);
         bytes[216..220].copy_from_slice(&sum.to_le_bytes());

@@ -1,12 +1,12 @@
-//! Which member of an array holds a byte of it: the layouts of md and of LVM's raid volumes (kernel, drivers/md/raid0.c,
-//! raid5.c `raid5_compute_sector`, raid10.c `__raid10_find_phys`). Pure.
+//! Which member of an array holds a byte of it: the layouts of md and of LVM's raid volumes (kernel,
+//! drivers/md/raid0.c, raid5.c `raid5_compute_sector`, raid10.c `__raid10_find_phys`). Pure.
 
 /// An array whose chunks lie on its members, of whatever kind, in turn.
 #[derive(Debug)]
 pub(super) struct Stripes<M> {
     pub(super) level: RaidLevel,
     pub(super) chunk_bytes: u64,
-    /// In the order of their roles; one that is not here is `None`.
+    /// The members in the order of their roles; a missing one is `None`.
     pub(super) members: Vec<Option<M>>,
 }
 
@@ -15,7 +15,7 @@ pub(super) enum RaidLevel {
     Raid0,
     /// The last member holds the parity.
     Raid4,
-    /// With the number of md's layout.
+    /// RAID 5 with the number of md's layout.
     Raid5(u32),
     Raid6(u32),
     /// How many copies lie beside each other.
@@ -23,8 +23,8 @@ pub(super) enum RaidLevel {
 }
 
 impl RaidLevel {
-    /// By the number and layout in md's superblock; `None` for a level whose data lies in one piece on a member, or that
-    /// is not known.
+    /// Reads the level and the layout of md's superblock. `None` for a level whose data lies in one piece on a member,
+    /// or that is not known.
     pub(super) fn of_md(level: i32, layout: u32) -> Option<Self> {
         match level {
             0 => Some(Self::Raid0),

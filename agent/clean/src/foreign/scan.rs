@@ -7,15 +7,11 @@ use firesteel_contents::{DiskContents, OrdinaryContent, Unread};
 use firesteel_images::write::signature;
 use firesteel_sysfs::disks::KernelPartition;
 
-use super::{
-    ContentKind, ContentOwner, VolumeView,
-    assemble::{PlacedLabel, assemble},
-    find_members,
-    label::{ArrayMember, PhysicalVolume, RecognisedLabel, RegionLabels, UnreadLabel},
-    recognise,
-    tables::{self, Partitions},
-    volume::{BlockVolume, DiskSource, Disks, VolumeLayout},
-};
+use super::assemble::{PlacedLabel, assemble};
+use super::label::{ArrayMember, PhysicalVolume, RecognisedLabel, RegionLabels, UnreadLabel};
+use super::tables::{self, Partitions};
+use super::volume::{BlockVolume, DiskSource, Disks, VolumeLayout};
+use super::{ContentKind, ContentOwner, VolumeView, find_members, recognise};
 
 /// Regions of one disk that are looked at.
 pub(super) const REGIONS_MAX: usize = 1024;
@@ -26,7 +22,7 @@ const ROUNDS_MAX: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScannedRegion {
     pub place: String,
-    /// From the start of the disk, in bytes; `None` for a volume that does not lie on it in one piece.
+    /// The offset from the start of the disk, in bytes; `None` for a volume that does not lie on it in one piece.
     pub offset: Option<u64>,
     pub size_bytes: u64,
 }
@@ -124,7 +120,7 @@ impl ScanTarget {
 #[derive(Clone, Debug, Default)]
 struct LabelPositions {
     labels: BTreeSet<u64>,
-    /// With the place of the label where it may belong to another region.
+    /// The remarks, each with the offset of its label where that may belong to another region.
     remarks: Vec<(Option<u64>, Unread)>,
 }
 

@@ -4,11 +4,9 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::{
-    label::RecognisedLabel,
-    volume::{BlockVolume, Disks, VolumeLayout},
-    *,
-};
+use super::label::RecognisedLabel;
+use super::volume::{BlockVolume, Disks, VolumeLayout};
+use super::*;
 
 /// A disk in memory: zeros but for what is put.
 pub(super) fn disk(size: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Volumes of dm-thin pools: where the pool's metadata says that a block of a volume lies (kernel,
-//! drivers/md/dm-thin-metadata.c and drivers/md/persistent-data/dm-btree-internal.h). Reads one node for each level of a
-//! tree, each from the metadata volume, which the caller reads.
+//! drivers/md/dm-thin-metadata.c and drivers/md/persistent-data/dm-btree-internal.h). Reads one node for each level of
+//! a tree, each from the metadata volume, which the caller reads.
 
 use super::{gap::VolumeReadError, le32, le64};
 

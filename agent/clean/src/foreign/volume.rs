@@ -1,11 +1,9 @@
 //! Where the bytes of a disk, partition, logical volume or array lie. Reads only, each disk in chunks that are kept for
 //! a while: recognisers look at the same places again and again.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::{BTreeSet, HashMap},
-    rc::Rc,
-};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use firesteel_images::write::{AlignedBuffer, DiskReader};
 use firesteel_sysfs::disks::KernelPartition;
@@ -46,7 +44,7 @@ pub(super) struct BlockVolume {
 
 #[derive(Debug)]
 pub(super) enum VolumeLayout {
-    /// By its number in the scan.
+    /// A disk by its number in the scan.
     Disk(usize),
     Part {
         of: Rc<BlockVolume>,
@@ -130,7 +128,7 @@ impl BlockVolume {
     }
 }
 
-/// By disk and number.
+/// Chunks by disk and number.
 type Chunks = HashMap<(usize, u64), Rc<Vec<u8>>>;
 
 /// The disks of one scan.
@@ -210,7 +208,7 @@ impl<'a> Disks<'a> {
         Ok(())
     }
 
-    /// Empty where the disk does not give all of it.
+    /// Reads a chunk; it is empty where the disk does not give all of it.
     fn chunk(&self, number: usize, index: u64) -> Result<Rc<Vec<u8>>, VolumeReadError> {
         let key = (number, index);
         if let Some(chunk) = self.chunks.borrow().get(&key) {

@@ -1,16 +1,12 @@
 //! What a recogniser sees: one disk, partition or volume, read where it asks.
 
-use std::{
-    cell::{Cell, RefCell},
-    io,
-};
+use std::cell::{Cell, RefCell};
+use std::io;
 
 use firesteel_wire::text::field;
 
-use super::{
-    gap::VolumeReadError,
-    volume::{BlockVolume, Disks},
-};
+use super::gap::VolumeReadError;
+use super::volume::{BlockVolume, Disks};
 use crate::drive::chain;
 
 /// The most that is read at once.

@@ -136,7 +136,7 @@ impl SimulatedDriveState {
                     return Err(());
                 }
                 if !self.end(method) {
-                    // As drives do that lost their way: shut until somebody unlocks them.
+                    // Some drives lock themselves after a failure until they are unlocked.
                     self.locked = true;
                     return Err(());
                 }

@@ -2,24 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    cell::RefCell,
-    collections::BTreeSet,
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_images::write::{Aborted, DiskReader, WritableDisk};
 use firesteel_sysfs::attach::BlockQueueLimits;
 use firesteel_wire::erasure::{ErasurePolicy, Grade};
 
-use crate::{
-    drive::PlainDrive,
-    perform::{CleaningJob, clean},
-    watch::CleaningMonitor,
-    zeroing::ZeroingTrial,
-};
+use crate::drive::PlainDrive;
+use crate::perform::{CleaningJob, clean};
+use crate::watch::CleaningMonitor;
+use crate::zeroing::ZeroingTrial;
 
 const BYTES: u64 = 512 << 20;
 
@@ -127,13 +123,13 @@ fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
     assert!(winner.is_superset(&all), "{}: the winner did not do all", cleaned.drive_log);
 }
 
-/// Notes what is told of zeroing.
+/// Records what is reported of zeroing.
 #[derive(Default)]
 struct RecordingMonitor(RefCell<Vec<(u64, u64)>>);
 
 impl CleaningMonitor for RecordingMonitor {
     fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
-        // That it begins is told without an amount.
+        // The first report of an activity has no amount.
         if activity == "overwrite" && total > 0 {
             self.0.borrow_mut().push((done, total));
         }
@@ -154,7 +150,7 @@ fn an_overwrite_tells_how_far_it_is_before_each_piece() {
     let disks = [LargeDrive::of(3 * PIECE), LargeDrive::of(2 * PIECE)];
     let namespaces = BTreeSet::new();
     let drive = PlainDrive { queue: BlockQueueLimits::default() };
-    let told = RecordingMonitor::default();
+    let monitor = RecordingMonitor::default();
     let job = CleaningJob {
         drive: &drive,
         disks: &[&disks[0], &disks[1]],
@@ -162,7 +158,7 @@ fn an_overwrite_tells_how_far_it_is_before_each_piece() {
         policy: ErasurePolicy::Full,
         seed: [7; 32],
     };
-    assert_eq!(clean(&job, &told).unwrap().method, "overwrite");
+    assert_eq!(clean(&job, &monitor).unwrap().method, "overwrite");
     let all: Vec<(u64, u64)> = (0..5).map(|piece| (piece * PIECE, 5 * PIECE)).collect();
-    assert_eq!(told.0.into_inner(), all);
+    assert_eq!(monitor.0.into_inner(), all);
 }

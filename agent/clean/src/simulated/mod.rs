@@ -1,5 +1,5 @@
-//! A drive for tests: decodes the bytes of the commands that real drives get, erases a medium in memory,
-//! and disobeys where it is told to. Shares no decoder with the code under test.
+//! A drive for tests: decodes the bytes of the commands that real drives get, erases a medium in memory, and disobeys
+//! where a fault is set. Shares no decoder with the code under test.
 
 mod commands;
 mod large;
@@ -7,11 +7,9 @@ mod rows;
 mod slow;
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use firesteel_images::write::{DiskReader, WritableDisk};
 
@@ -35,7 +33,7 @@ pub(super) enum MethodFault {
     Lies,
     /// Reports success and erases all but the last eighth.
     LiesInPart,
-    /// Erases half, then reports failure; takes no reads and writes until it is told to go on.
+    /// Erases half, then reports failure; takes no reads and writes until the failure mode is left.
     Fails,
     /// Never comes to an end.
     Stalls,

@@ -3,13 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "the table is what these tests show")]
 
-use firesteel_wire::erasure::Grade;
+use firesteel_wire::erasure::{ErasurePolicy, Grade};
 
-use super::{
-    tests::{boot, faults},
-    *,
-};
-use crate::ladder::ErasurePolicy;
+use super::tests::{boot, faults};
+use super::*;
 
 const FAULTS: [Option<MethodFault>; 6] = [
     None,
@@ -43,7 +40,7 @@ fn methods(kind: SimulatedDriveKind) -> Vec<(ErasureMethod, Vec<ErasureMethod>)>
     sanitize.into_iter().chain(more.iter().copied()).map(|method| (method, beside(method))).collect()
 }
 
-/// What is wanted of a method with a fault: by whom it ends as done, if at all.
+/// Checks by which method an erasure with a fault ends as done, if at all.
 fn check_row(
     kind: SimulatedDriveKind,
     method: ErasureMethod,

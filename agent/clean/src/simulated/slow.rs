@@ -1,28 +1,24 @@
-//! A drive that answers its erase command late: it is told of meanwhile, and no stop interrupts it.
+//! A drive that answers its erase command late: progress is reported meanwhile, and no stop interrupts it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
-use std::{
-    collections::BTreeSet,
-    sync::{Condvar, Mutex},
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use firesteel_images::write::Aborted;
 use firesteel_sysfs::attach::BlockQueueLimits;
 use firesteel_wire::erasure::ErasurePolicy;
 
 use super::{tests::faults, *};
-use crate::{
-    ata::AtaDrive,
-    cleaned::{CleanedDrive, NotCleaned},
-    disk_erasure::MethodFailure,
-    drive::{Drive, DriveCommandProgress, Poll},
-    ladder::Abilities,
-    perform::{CleaningJob, clean},
-    watch::CleaningMonitor,
-};
+use crate::ata::AtaDrive;
+use crate::cleaned::{CleanedDrive, NotCleaned};
+use crate::disk_erasure::MethodFailure;
+use crate::drive::{Drive, DriveCommandProgress, Poll};
+use crate::ladder::Abilities;
+use crate::perform::{CleaningJob, clean};
+use crate::watch::CleaningMonitor;
 
-/// What was told, and what it was answered.
+/// What was reported, and what the monitor answered.
 #[derive(Default)]
 struct SlowDriveLog {
     words: Mutex<Vec<(String, u64, u64)>>,
@@ -32,9 +28,9 @@ struct SlowDriveLog {
 
 impl CleaningMonitor for SlowDriveLog {
     fn checkpoint(&self, activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
-        let is_told = !self.words.lock().unwrap().is_empty();
+        let is_reported = !self.words.lock().unwrap().is_empty();
         match self.stop {
-            Some(reason) if is_told => Err(Aborted { reason: reason.to_owned() }),
+            Some(reason) if is_reported => Err(Aborted { reason: reason.to_owned() }),
             Some(_) | None => {
                 assert!(!activity.is_empty());
                 Ok(())
@@ -55,10 +51,10 @@ impl CleaningMonitor for SlowDriveLog {
     }
 }
 
-/// Erases only after something was told of it three times.
+/// Erases only after its progress was reported three times.
 struct SlowDrive<'a> {
     drive: AtaDrive<'a>,
-    told: &'a SlowDriveLog,
+    log: &'a SlowDriveLog,
     expected: Option<Duration>,
 }
 
@@ -68,12 +64,12 @@ impl Drive for SlowDrive<'_> {
     }
 
     fn erase(&self, method: ErasureMethod) -> Result<DriveCommandProgress, MethodFailure> {
-        let words = self.told.words.lock().unwrap();
+        let words = self.log.words.lock().unwrap();
         let limit = Duration::from_secs(60);
-        let (words, waited) = self.told.came.wait_timeout_while(words, limit, |words| words.len() < 3).unwrap();
+        let (words, waited) = self.log.came.wait_timeout_while(words, limit, |words| words.len() < 3).unwrap();
         drop(words);
         if waited.timed_out() {
-            return Err(MethodFailure::Stuck("nobody told anything of it".to_owned()));
+            return Err(MethodFailure::Stuck("no progress was reported".to_owned()));
         }
         self.drive.erase(method)
     }
@@ -91,9 +87,9 @@ impl Drive for SlowDrive<'_> {
     }
 }
 
-fn run(told: &SlowDriveLog, expected: Option<Duration>) -> (Result<CleanedDrive, NotCleaned>, usize) {
+fn run(log: &SlowDriveLog, expected: Option<Duration>) -> (Result<CleanedDrive, NotCleaned>, usize) {
     let disk = SimulatedDrive::new(SimulatedDriveKind::Ata, faults(&[ErasureMethod::SecureErase]));
-    let drive = SlowDrive { drive: AtaDrive::new(&disk, BlockQueueLimits::default()), told, expected };
+    let drive = SlowDrive { drive: AtaDrive::new(&disk, BlockQueueLimits::default()), log, expected };
     let job = CleaningJob {
         drive: &drive,
         disks: &[&disk],
@@ -101,7 +97,7 @@ fn run(told: &SlowDriveLog, expected: Option<Duration>) -> (Result<CleanedDrive,
         policy: ErasurePolicy::Full,
         seed: [1; 32],
     };
-    let ended = clean(&job, told);
+    let ended = clean(&job, log);
     let left = disk.state().left();
     (ended, left)
 }
@@ -112,10 +108,10 @@ fn an_erase_that_blocks_is_told_of_until_it_answers() {
         (Some(Duration::from_secs(4 * 3600)), "by the drive's own estimate of 240 min"),
         (None, "the drive does not say how far it is"),
     ] {
-        let told = SlowDriveLog::default();
-        let (ended, left) = run(&told, expected);
+        let log = SlowDriveLog::default();
+        let (ended, left) = run(&log, expected);
         assert_eq!((ended.unwrap().method, left), ("secure-erase", 0));
-        let words = told.words.into_inner().unwrap();
+        let words = log.words.into_inner().unwrap();
         let total = if expected.is_some() { BYTES as u64 } else { 0 };
         let is_right = |(activity, done, of): &(String, u64, u64)| {
             activity.starts_with("secure-erase")
@@ -129,12 +125,12 @@ fn an_erase_that_blocks_is_told_of_until_it_answers() {
 
 #[test]
 fn a_stop_waits_for_the_drive_and_says_so() {
-    let told = SlowDriveLog { stop: Some("stopped by the appliance: released"), ..SlowDriveLog::default() };
-    let (ended, left) = run(&told, None);
+    let log = SlowDriveLog { stop: Some("stopped by the appliance: released"), ..SlowDriveLog::default() };
+    let (ended, left) = run(&log, None);
     let error = ended.unwrap_err();
     assert!(error.why.contains("released; the drive cannot be interrupted in secure-erase"), "{error}");
     assert!(error.why.contains("it ended first") && error.disk_changed && left == 0, "{error}");
-    let words = told.words.into_inner().unwrap();
+    let words = log.words.into_inner().unwrap();
     let last = &words.last().unwrap().0;
     assert!(last.ends_with("released, but the drive cannot be interrupted"), "{last}");
 }

@@ -3,20 +3,17 @@ use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use firesteel_images::write::Aborted;
 use firesteel_sysfs::attach::BlockQueueLimits;
-use firesteel_wire::erasure::Grade;
+use firesteel_wire::erasure::{ErasurePolicy, Grade};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    ata::AtaDrive,
-    cleaned::{CleanedDrive, NotCleaned},
-    drive::Drive,
-    ladder::ErasurePolicy,
-    nvme::NvmeDrive,
-    perform::{CleaningJob, clean},
-    scsi::ScsiDrive,
-    watch::CleaningMonitor,
-};
+use crate::ata::AtaDrive;
+use crate::cleaned::{CleanedDrive, NotCleaned};
+use crate::drive::Drive;
+use crate::nvme::NvmeDrive;
+use crate::perform::{CleaningJob, clean};
+use crate::scsi::ScsiDrive;
+use crate::watch::CleaningMonitor;
 
 const CRYPTO: ErasureMethod = ErasureMethod::SanitizeCrypto;
 const BLOCK: ErasureMethod = ErasureMethod::SanitizeBlock;
@@ -35,7 +32,7 @@ impl CleaningMonitor for Witness<'_> {
         }
         let left = self.stops_after.get();
         self.stops_after.set(left.saturating_sub(1));
-        if left == 0 { Err(Aborted { reason: "told to".to_owned() }) } else { Ok(()) }
+        if left == 0 { Err(Aborted { reason: "as the test asks".to_owned() }) } else { Ok(()) }
     }
 
     fn pause(&self, _time: Duration) {}
@@ -155,7 +152,7 @@ fn a_foreign_password_closes_the_drive_and_is_not_guessed_twice() {
     }
     let (ended, _) = boot(&drive, ErasurePolicy::Full, 1, u32::MAX);
     let error = ended.unwrap_err();
-    assert!(error.why.contains("a password of somebody else") && !error.disk_changed, "{error}");
+    assert!(error.why.contains("the drive is locked with a foreign password") && !error.disk_changed, "{error}");
     assert!(drive.state().locked);
 }
 
@@ -193,8 +190,8 @@ fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
             assert_eq!((cleaned.method, cleaned.grade, left), (ends_as, Grade::Purge, 0), "{kind:?}");
             assert_eq!(cleaned.tried[0].method, "sanitize begun before");
             assert_eq!(cleaned.samples.blank_after, 512);
-            let is_told = cleaned.unverified.iter().any(|text| text.contains("no samples from before"));
-            assert_eq!(is_told, ends_as == "sanitize");
+            let is_noted = cleaned.unverified.iter().any(|text| text.contains("no samples from before"));
+            assert_eq!(is_noted, ends_as == "sanitize");
         }
     }
 }
@@ -205,8 +202,8 @@ fn neither_a_stop_nor_a_halt_leaves_a_sanitize_alone() {
     struct Stopped(Cell<u32>);
     impl CleaningMonitor for Stopped {
         fn checkpoint(&self, _activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
-            let is_told = self.0.get() > 0;
-            if is_told { Err(Aborted { reason: "released".to_owned() }) } else { Ok(()) }
+            let is_noted = self.0.get() > 0;
+            if is_noted { Err(Aborted { reason: "released".to_owned() }) } else { Ok(()) }
         }
 
         fn pause(&self, _time: Duration) {}
@@ -275,8 +272,8 @@ fn any_faults() -> impl Strategy<Value = SimulatedFaults> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever goes wrong, and however often the power fails: what ends as done holds nothing of before,
-    /// and no drive stays locked.
+    /// Whatever goes wrong, and however often the power fails: what ends as done holds none of the old data, and no
+    /// drive stays locked.
     #[test]
     fn nothing_is_done_while_data_is_left(
         kind in prop::sample::select(vec![SimulatedDriveKind::Nvme, SimulatedDriveKind::Ata, SimulatedDriveKind::Scsi]),
@@ -310,7 +307,7 @@ proptest! {
     }
 }
 
-/// Faults after which nobody can prove anything; after all others the overwrite gets there.
+/// Whether these faults leave nothing that can be proven; after all others the overwrite succeeds.
 fn is_excused(faults: &SimulatedFaults) -> bool {
     faults.drops_writes || faults.methods.values().any(|fault| *fault == MethodFault::Stalls)
 }

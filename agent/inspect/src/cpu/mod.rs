@@ -50,7 +50,7 @@ struct Topology {
 
 /// A socket's number counts within its book, and a book's within its drawer (s390x; others have neither).
 type Socket = (i64, i64, i64);
-/// A socket, and what tells its cores apart.
+/// A socket, and what distinguishes its cores.
 type Core = (Socket, String);
 
 /// A CPU that is switched off has no number of socket and core.
@@ -184,7 +184,7 @@ impl CpuModel {
     }
 }
 
-/// `0xd0c`
+/// Reads a number such as `0xd0c`.
 fn hexadecimal(value: &str) -> Option<u32> {
     u32::from_str_radix(value.strip_prefix("0x")?, 16).ok()
 }

@@ -52,7 +52,7 @@ fn x86_as_it_says_itself() {
     assert_eq!(cpu.flags, ["fpu", "sse", "sse2"]);
 }
 
-/// By ACPI: numbers of sockets are offsets in a table, and numbers of cores begin at 0 in each socket.
+/// ACPI: numbers of sockets are offsets in a table, and numbers of cores begin at 0 in each socket.
 #[test]
 fn an_arm_server_with_two_sockets_and_a_cpu_that_is_off() {
     let cpuinfo: String = (0..3).map(|number| arm(number, "0x41", "0xd0c")).collect();
@@ -73,7 +73,7 @@ fn an_arm_server_with_two_sockets_and_a_cpu_that_is_off() {
     assert_eq!(cpu.flags, ["aes", "asimd", "atomics", "crc32", "evtstrm", "fp"]);
 }
 
-/// By a device tree: the numbers of cores begin at 0 in each cluster, and the first CPU has the slowest clock.
+/// A device tree: the numbers of cores begin at 0 in each cluster, and the first CPU has the slowest clock.
 #[test]
 fn an_arm_board_with_two_kinds_of_cores() {
     let parts = ["0xd05", "0xd05", "0xd0b", "0xd0b"];
@@ -142,7 +142,7 @@ fn a_mainframe_with_drawers_books_and_threads() {
     assert_eq!(cpu.flags, ["esan3", "msa", "stfle", "te", "vx", "zarch"]);
 }
 
-/// As older kernels show it: a summary, and no block for each CPU.
+/// Older kernels show a summary, and no block for each CPU.
 #[test]
 fn a_mainframe_that_shows_a_summary_only() {
     let old = "vendor_id       : IBM/S390\n# processors    : 2\nfeatures\t: esan3 zarch\n\

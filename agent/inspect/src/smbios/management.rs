@@ -2,11 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firesteel_wire::{
-    limits::{FIELD_BYTES_MAX, MANAGEMENT_MAX},
-    parts::ManagementInterface,
-    text,
-};
+use firesteel_wire::limits::{FIELD_BYTES_MAX, MANAGEMENT_MAX};
+use firesteel_wire::parts::ManagementInterface;
+use firesteel_wire::text;
 
 use super::{Structure, structures};
 
@@ -17,7 +15,7 @@ const NETWORK: u8 = 0x40;
 /// Protocol "Redfish over IP".
 const REDFISH: u8 = 4;
 
-/// In the table's order, the first few.
+/// Reads the interfaces in the table's order, the first few.
 #[must_use]
 pub fn interfaces(table: &[u8]) -> Vec<ManagementInterface> {
     let found = structures(table).flat_map(|structure| match structure.kind {

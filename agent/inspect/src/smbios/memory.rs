@@ -1,9 +1,7 @@
 //! Memory: arrays, modules and mapped ranges, types 16, 17 and 19 (DSP0134, sections 7.17, 7.18 and 7.20).
 
-use firesteel_wire::{
-    limits::MODULES_MAX,
-    parts::{MemoryArray, MemoryModule},
-};
+use firesteel_wire::limits::MODULES_MAX;
+use firesteel_wire::parts::{MemoryArray, MemoryModule};
 
 use super::{Structure, known_word, structures};
 
@@ -109,7 +107,7 @@ fn size_mib(module: &Structure<'_>) -> u64 {
     }
 }
 
-/// In two bytes, and in four where it is above 65534.
+/// Reads a speed, which has two bytes, and four where it is above 65534.
 fn speed(module: &Structure<'_>, short: usize, long: usize) -> u32 {
     match module.word(short) {
         Some(u16::MAX) => module.double_word(long).map_or(0, |speed| speed & 0x7fff_ffff),

@@ -5,10 +5,8 @@
 use std::io;
 
 use firesteel_host::PartitionPlace;
-use firesteel_images::write::{
-    AlignedBuffer, DiskReader,
-    gpt::{GptTable, Partition},
-};
+use firesteel_images::write::gpt::{GptTable, Partition};
+use firesteel_images::write::{AlignedBuffer, DiskReader};
 
 use super::label::{self, FilesystemLabel, START_BYTES};
 

@@ -38,7 +38,7 @@ pub fn resolve(wanted: &DiskIdentity, disks: &[PresentDisk]) -> Result<Inventory
     find(wanted, disks, |seen| [objections(seen), seen.holders.clone()].concat())
 }
 
-/// As [`resolve`], where what is assembled from the disk is taken apart first.
+/// Resolves a disk like [`resolve`], where what is assembled from it is taken apart first.
 pub fn resolve_held(wanted: &DiskIdentity, disks: &[PresentDisk]) -> Result<InventoryDisk, DiskMismatch> {
     find(wanted, disks, objections)
 }

@@ -4,10 +4,8 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use firesteel_images::write::{AlignedBuffer, DiskReader};
 
-use super::{
-    FilesystemError,
-    fields::{index, sum},
-};
+use super::FilesystemError;
+use super::fields::{index, sum};
 
 /// The disk is read in pieces of this size, which every logical block divides.
 const CHUNK_BYTES: u64 = 4096;

@@ -96,10 +96,10 @@ impl<'a> ImageFilesystem<'a> {
         Ok(names)
     }
 
-    /// What tells the plain file at a path from all others of this filesystem.
+    /// What identifies the plain file at a path in this filesystem.
     ///
     /// # Errors
-    /// When no plain file lies there, or it cannot be found out.
+    /// Fails if no plain file lies there, or if it cannot be found out.
     pub fn file(&self, path: &str) -> Result<u64, FilesystemError> {
         match self {
             Self::Ext4(reader) => reader.file(path),

@@ -4,13 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
-use std::{
-    fs, io,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io};
 
 use firesteel_images::write::DiskReader;
 
@@ -310,7 +308,7 @@ fn chains_that_lead_to_themselves_or_nowhere_end() {
     assert!(disk.read.load(Ordering::Relaxed) < MIB as u64, "a circle is read from memory");
 }
 
-/// Of each filesystem, bytes of its structures are changed at random: whatever comes of it ends, costs no more than is
+/// Bytes of the structures of each filesystem are changed at random: whatever comes of it ends, costs no more than is
 /// said, and is no panic.
 #[test]
 fn any_byte_may_be_wrong() {

@@ -86,7 +86,7 @@ pub fn boot_image_bytes(kernel: &str) -> usize {
 }
 
 /// Whether words to be added come through GRUB where nothing can quote them: it puts the options of an entry, and the
-/// variables in them, into a script as they are. Of an argument only its name is told: it may hold a token.
+/// variables in them, into a script as they are. The error shows only the name of an argument: it may hold a token.
 pub fn check_unquoted(added: &[String]) -> Result<(), LoaderError> {
     match added.iter().find(|word| word.starts_with('#') || word.contains(ENDS_OF_WORDS)) {
         None => Ok(()),

@@ -1,16 +1,12 @@
 //! Entries of the Boot Loader Specification, type 1 (`loader/entries/*.conf`), as systemd-boot and GRUB's `blscfg` read
-//! them: lines of a key, blanks and a value. systemd-boot joins all `options` lines, GRUB reads the first alone, so that
-//! is where arguments are added, and only those on it count as there. GRUB reads no further than a line without a value,
-//! so that none is left.
-
-use std::collections::BTreeSet;
+//! them: lines of a key, blanks and a value. systemd-boot joins all `options` lines, GRUB reads the first alone, so
+//! that is where arguments are added, and only those on it count as there. GRUB reads no further than a line without a
+//! value, so that none is left.
 
 use firesteel_wire::{hand_off::KernelArgumentEdit, limits::COMMAND_LINE_BYTES_MAX};
 
-use super::{
-    Edited, LoaderError,
-    arguments::{self, change},
-};
+use super::arguments::{self, change};
+use super::{Edited, LoaderError};
 
 /// The variable that brings the arguments of all entries, where the image keeps them in GRUB's environment block.
 pub const KERNELOPTS: &str = "kernelopts";
@@ -30,13 +26,7 @@ pub struct Environment<'a> {
 
 /// An entry, with its command line changed.
 pub fn edit(text: &str, environment: &Environment<'_>, wanted: &KernelArgumentEdit) -> Result<Edited, LoaderError> {
-    let mut edited = Edited {
-        text: String::with_capacity(text.len()),
-        command_lines: 0,
-        repeated: BTreeSet::new(),
-        variables: BTreeSet::new(),
-        left: Vec::new(),
-    };
+    let mut edited = Edited::default();
     if !text.lines().any(|line| value_of(line, "linux").is_some()) {
         edited.left.push("it starts no kernel (it has no line `linux`), so it was left as it is".to_owned());
         text.clone_into(&mut edited.text);
@@ -92,7 +82,7 @@ fn prefix_bytes(text: &str) -> usize {
     kernel.max(ramdisks)
 }
 
-/// By how much the words that a variable brings are longer than its name.
+/// Counts by how much the words that a variable brings are longer than its name.
 fn brought(options: &str, environment: &Environment<'_>) -> usize {
     let Some(words) = &environment.kernelopts else { return 0 };
     let bytes = words.iter().map(|word| word.len() + 1).sum::<usize>().saturating_sub(1);

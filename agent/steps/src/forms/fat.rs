@@ -1,12 +1,13 @@
-//! A small FAT volume with a few files, as bytes (Microsoft, "FAT: General Overview of On-Disk Format", 1.03; ECMA-107).
-//! Written once, whole, and not read as a filesystem: what comes back from the disk is compared byte by byte.
+//! A small FAT volume with a few files, as bytes (Microsoft, "FAT: General Overview of On-Disk Format", 1.03;
+//! ECMA-107). Written once, whole, and not read as a filesystem: what comes back from the disk is compared byte by
+//! byte.
 //!
 //! ```text
 //! boot sector | FAT | FAT | root folder | clusters: folders and files, one after the other | never written
 //! ```
 //!
-//! Always FAT16, with sectors as large as the disk's blocks (the kernel mounts no smaller ones); the same files give the
-//! same bytes. Own code rather than a crate: the one that others use has had no release for years, and nothing here
+//! Always FAT16, with sectors as large as the disk's blocks (the kernel mounts no smaller ones); the same files give
+//! the same bytes. Own code rather than a crate: the one that others use has had no release for years, and nothing here
 //! parses.
 
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ pub enum FatError {
 #[derive(Clone, PartialEq, Eq)]
 pub struct FatVolume {
     pub bytes: Vec<u8>,
-    /// In the order in which the files came.
+    /// The files in the order in which they came.
     pub files: Vec<FatFileExtent>,
 }
 
@@ -174,7 +175,7 @@ impl FatGeometry {
             (3, b"FIRESTEL"),
             (11, &[sector_low, sector_high, cluster, 1, 0, 2, root_low, root_high]),
             (19, &small),
-            // A fixed disk; then sectors of a table, of a track, and heads, which nobody asks for any more.
+            // A fixed disk; then sectors of a table, of a track, and heads, which no reader needs any more.
             (21, &[0xf8, table_low, table_high, 32, 0, 64, 0]),
             (32, &large),
             (36, &[0x80, 0, 0x29]),
@@ -203,7 +204,7 @@ fn label_name(label: &str) -> [u8; 11] {
 #[derive(Debug)]
 enum FatTreeNode {
     Folder(BTreeMap<String, FatTreeNode>),
-    /// Its place among the files.
+    /// A file, by its place among the files.
     File(usize),
 }
 
@@ -244,7 +245,7 @@ struct FatWriter<'a> {
     /// The table: each cluster's next one.
     chain: Vec<u16>,
     cluster_bytes: usize,
-    /// As many as the volume has.
+    /// The number of clusters that the volume has.
     clusters: u64,
     placed: Vec<FatFileExtent>,
     files: &'a [(&'a str, &'a [u8])],
@@ -322,7 +323,7 @@ fn folder_bytes(nodes: &BTreeMap<String, FatTreeNode>) -> usize {
     (2 + of_names) * ENTRY_BYTES
 }
 
-/// A name of the old form; nobody sees it, for every entry has its real name before it.
+/// A name of the old form. It is never seen, for every entry has its real name before it.
 fn short_name(number: usize) -> Option<[u8; 11]> {
     let text = format!("FS~{number:05}   ");
     <[u8; 11]>::try_from(text.as_bytes()).ok()

@@ -1,11 +1,11 @@
 //! Which form an image wants, by what was found on it. In the order in which signs are believed:
 //!
 //! 1. `ignition.platform.id=` on a kernel command line: Ignition goes by nothing else.
-//! 2. A partition labelled `config-2` or `CIDATA`: somebody made it to be filled.
+//! 2. A partition labelled `config-2` or `CIDATA`: it was made to be filled.
 //! 3. Ignition's first boot without a platform: it takes that for `metal`.
 //! 4. cloud-init: the sources of its configuration, a config drive first, which is what deployment services write.
 //!
-//! Signs of different forms are told in a warning, and the first of this order is taken. Both Ignition and cloud-init read
+//! A warning names signs of different forms, and the first of this order is taken. Both Ignition and cloud-init read
 //! config drives, and each passes over what is for the other: a drive whose reader cannot use the user data is refused.
 
 use std::{collections::BTreeMap, fmt};
@@ -26,8 +26,8 @@ const FIRST_BOOT: [&str; 3] = ["ignition.firstboot", "$ignition_firstboot", "${i
 const SOURCES_MAX: usize = 64;
 /// Most platforms that are kept; more than one is an error or a contradiction already.
 const PLATFORMS_MAX: usize = 8;
-/// Longest text of a foreign image that is told.
-const TOLD_CHARS_MAX: usize = 80;
+/// Longest text of a foreign image that is shown.
+const SHOWN_CHARS_MAX: usize = 80;
 
 /// What was found on an image. Each with where, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl fmt::Display for FirstBootReader {
     }
 }
 
-/// A sign of a form, and of who reads it where that is told.
+/// A sign of a form, and which program reads it where that is known.
 struct FormEvidence {
     form: HandOffForm,
     reader: Option<FirstBootReader>,
@@ -71,7 +71,7 @@ struct FormEvidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudInit {
     pub place: String,
-    /// Names of its sources, in its order; empty where it is not told which.
+    /// Names of its sources, in its order; empty where the image does not say which.
     pub sources: Vec<String>,
 }
 
@@ -142,10 +142,11 @@ impl ImageEvidence {
 /// Text of an image for people: short, and without letters that move a cursor.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(TOLD_CHARS_MAX).collect()
+    text.chars().filter(|letter| !letter.is_control()).take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Decides which form the image gets, of those that are offered. `given`: whom the user data is for, where there is some.
+/// Decides which form the image gets, of those that are offered. `given` is the program that the user data is for,
+/// where there is some.
 pub fn choose(
     signs: &ImageEvidence,
     offers: &[HandOffForm],
@@ -181,18 +182,18 @@ pub fn choose(
     Ok(Choice { form: wanted, recognised, warnings })
 }
 
-/// Whether who reads what is handed over is whom the user data is for. A volume that was made to be filled may be for
-/// either; what else is found tells for whom.
+/// Whether the program that reads the files is the one that the user data is for. A volume that was made to be filled
+/// may be for either; the other signs say for which.
 fn is_readable(found: &[FormEvidence], first: &FormEvidence, given: FirstBootReader) -> Result<(), ChooseError> {
-    let telling: Vec<&FormEvidence> = match first.reader {
+    let signs_of_reader: Vec<&FormEvidence> = match first.reader {
         Some(_) => vec![first],
         None => found.iter().filter(|sign| sign.reader.is_some()).collect(),
     };
-    let Some(reader) = telling.first().and_then(|sign| sign.reader) else { return Ok(()) };
-    if telling.iter().any(|sign| sign.reader == Some(given)) {
+    let Some(reader) = signs_of_reader.first().and_then(|sign| sign.reader) else { return Ok(()) };
+    if signs_of_reader.iter().any(|sign| sign.reader == Some(given)) {
         return Ok(());
     }
-    let signs = telling.iter().map(|sign| sign.words.as_str()).collect::<Vec<_>>().join("; ");
+    let signs = signs_of_reader.iter().map(|sign| sign.words.as_str()).collect::<Vec<_>>().join("; ");
     Err(ChooseError::Reader { reader, given, signs })
 }
 
@@ -272,7 +273,7 @@ pub fn cloud_sources(text: &str) -> Option<Vec<String>> {
     found
 }
 
-/// Entry for fuzzing: any texts are survived, and what is told of them moves no cursor.
+/// Entry for fuzzing: any texts are survived, and no text that is shown moves a cursor.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let sources = cloud_sources(&text).unwrap_or_default();
@@ -379,9 +380,9 @@ mod tests {
         ] {
             assert_eq!(form(signs, offers, Some(given)), Ok(HandOffForm::ConfigDrive));
         }
-        // Metadata alone is for whoever reads it.
+        // Metadata alone suits any reader.
         assert_eq!(form(&ignition, &for_cloud_init, None), Ok(HandOffForm::ConfigDrive));
-        // A volume that is there to be filled is for whom else is found, and for anybody where nobody is.
+        // A volume that was made to be filled is for the reader that the other signs name, or for any without one.
         refused(&ImageEvidence { labels: label(), ..cloud_init.clone() }, &for_ignition, FirstBootReader::Ignition);
         let alone = ImageEvidence { labels: label(), ..ImageEvidence::default() };
         assert_eq!(form(&alone, &for_ignition, Some(FirstBootReader::Ignition)), Ok(HandOffForm::ConfigDrive));

@@ -2,15 +2,13 @@
 //! `grub-mkconfig` writes for other systems and for memory tests, in blocks between
 //! `### BEGIN /etc/grub.d/… ###` and `### END …`, is left as it is.
 
-use std::{collections::BTreeSet, ops::Range};
+use std::ops::Range;
 
 use firesteel_wire::{hand_off::KernelArgumentEdit, limits::COMMAND_LINE_BYTES_MAX};
 
-use super::{
-    Edited, LoaderError,
-    arguments::{self, change},
-    lexer::{GrubToken, GrubWord, Token, lex},
-};
+use super::arguments::{self, change};
+use super::lexer::{GrubToken, GrubWord, Token, lex};
+use super::{Edited, LoaderError};
 
 const COMMANDS: [&str; 3] = ["linux", "linuxefi", "linux16"];
 /// Words after which a command begins.
@@ -24,19 +22,18 @@ const FOREIGN_BLOCKS: [&str; 2] = ["os-prober", "memtest"];
 struct GrubLinuxCommand<'a> {
     line: usize,
     /// The kernel and its arguments.
-    words: Vec<(&'a GrubWord, Range<usize>)>,
+    words: Vec<PlacedWord<'a>>,
+}
+
+struct PlacedWord<'a> {
+    word: &'a GrubWord,
+    place: Range<usize>,
 }
 
 /// A script with the arguments of its kernels changed.
 pub fn edit(text: &str, wanted: &KernelArgumentEdit) -> Result<Edited, LoaderError> {
     let tokens = lex(text)?;
-    let mut edited = Edited {
-        text: String::with_capacity(text.len()),
-        command_lines: 0,
-        repeated: BTreeSet::new(),
-        variables: BTreeSet::new(),
-        left: Vec::new(),
-    };
+    let mut edited = Edited::default();
     let mut done = 0;
     for command in commands(text, &tokens, &mut edited.left)? {
         let Some((kernel, rest)) = command.words.split_first() else {
@@ -53,30 +50,29 @@ pub fn edit(text: &str, wanted: &KernelArgumentEdit) -> Result<Edited, LoaderErr
 fn arguments_of_one(
     text: &str,
     command: &GrubLinuxCommand<'_>,
-    kernel: &(&GrubWord, Range<usize>),
-    rest: &[(&GrubWord, Range<usize>)],
+    kernel: &PlacedWord<'_>,
+    rest: &[PlacedWord<'_>],
     wanted: &KernelArgumentEdit,
     mut done: usize,
     edited: &mut Edited,
 ) -> Result<usize, LoaderError> {
-    let values: Vec<&str> = rest.iter().map(|(word, _)| word.text.as_str()).collect();
-    edited.variables.extend(rest.iter().flat_map(|(word, _)| word.variables.iter().cloned()));
+    let values: Vec<&str> = rest.iter().map(|argument| argument.word.text.as_str()).collect();
+    edited.variables.extend(rest.iter().flat_map(|argument| argument.word.variables.iter().cloned()));
     let change = change(&values, &[], wanted);
     let kept = values.iter().enumerate().filter(|(place, _)| !change.remove.contains(place));
     let words: usize = kept.map(|(_, value)| value.len() + 1).chain(change.add.iter().map(|word| word.len() + 1)).sum();
-    let (path, kernel) = kernel;
-    let bytes = arguments::boot_image_bytes(&path.text) + words;
+    let bytes = arguments::boot_image_bytes(&kernel.word.text) + words;
     if bytes > COMMAND_LINE_BYTES_MAX {
         return Err(LoaderError::TooLong { line: command.line, bytes });
     }
-    let mut end = kernel.end;
-    for (place, (_, range)) in rest.iter().enumerate() {
-        if change.remove.contains(&place) {
+    let mut end = kernel.place.end;
+    for (index, argument) in rest.iter().enumerate() {
+        if change.remove.contains(&index) {
             // With the blanks before it.
             edited.text.push_str(&text[done..end]);
-            done = range.end;
+            done = argument.place.end;
         }
-        end = range.end;
+        end = argument.place.end;
     }
     edited.text.push_str(&text[done..end]);
     for argument in &change.add {
@@ -126,7 +122,7 @@ fn commands<'a>(
             continue;
         }
         let words = words_of(tokens, &mut at, token.line)?;
-        let is_memtest = words.first().is_some_and(|(kernel, _)| kernel.text.contains("memtest"));
+        let is_memtest = words.first().is_some_and(|kernel| kernel.word.text.contains("memtest"));
         match &foreign {
             _ if is_memtest => {}
             Some(block) => left.push(format!("the kernel of line {} is not of this system ({block})", token.line)),
@@ -137,28 +133,18 @@ fn commands<'a>(
 }
 
 /// The words of one command, up to its end.
-fn words_of<'a>(
-    tokens: &'a [Token],
-    at: &mut usize,
-    line: usize,
-) -> Result<Vec<(&'a GrubWord, Range<usize>)>, LoaderError> {
+fn words_of<'a>(tokens: &'a [Token], at: &mut usize, line: usize) -> Result<Vec<PlacedWord<'a>>, LoaderError> {
     let mut words = Vec::new();
+    let failed = |what| Err(LoaderError::Line { line, what });
     while let Some(token) = tokens.get(*at) {
         match &token.kind {
-            GrubToken::Word(word) if word.is_continued => {
-                return Err(LoaderError::Line { line, what: "the command `linux` goes on in another line" });
-            }
+            GrubToken::Word(word) if word.is_continued => return failed("the command `linux` goes on in another line"),
             GrubToken::Word(word) if word.is_plain && matches!(word.text.as_str(), "{" | "}") => {
-                return Err(LoaderError::Line { line, what: "a brace stands among the arguments of `linux`" });
+                return failed("a brace stands among the arguments of `linux`");
             }
-            GrubToken::Word(word) => words.push((word, token.place.clone())),
+            GrubToken::Word(word) => words.push(PlacedWord { word, place: token.place.clone() }),
             GrubToken::End | GrubToken::Semicolon | GrubToken::Comment => return Ok(words),
-            GrubToken::Other => {
-                return Err(LoaderError::Line {
-                    line,
-                    what: "a sign that parts commands stands in the command `linux`",
-                });
-            }
+            GrubToken::Other => return failed("a sign that parts commands stands in the command `linux`"),
         }
         *at += 1;
     }
@@ -180,7 +166,7 @@ pub fn arguments_of_script(text: &str) -> Vec<String> {
     let Ok(tokens) = lex(text) else { return Vec::new() };
     let commands = commands(text, &tokens, &mut Vec::new()).unwrap_or_default();
     let words = commands.iter().flat_map(|command| command.words.iter().skip(1));
-    words.map(|(word, _)| word.text.clone()).collect()
+    words.map(|argument| argument.word.text.clone()).collect()
 }
 
 /// Whether the script takes boot loader entries in.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// As `grub-mkconfig` of Debian writes it.
+/// The script that `grub-mkconfig` of Debian writes.
 const DEBIAN: &str = r#"### BEGIN /etc/grub.d/00_header ###
 if [ -s $prefix/grubenv ]; then
   set have_grubenv=true

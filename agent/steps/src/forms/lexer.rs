@@ -19,7 +19,7 @@ pub(super) enum GrubToken {
     Word(GrubWord),
     /// The end of a line.
     End,
-    /// `;`
+    /// The sign `;`.
     Semicolon,
     /// Something else that parts commands.
     Other,
@@ -32,7 +32,7 @@ pub(super) struct GrubWord {
     pub(super) text: String,
     /// Names of variables in it; the text has them as they are written.
     pub(super) variables: Vec<String>,
-    /// Written without quotes and backslashes, so that it may be a keyword.
+    /// Whether it stands without quotes and backslashes, so that it may be a keyword.
     pub(super) is_plain: bool,
     /// Goes on after a line end.
     pub(super) is_continued: bool,
@@ -115,15 +115,18 @@ impl Lexer<'_> {
         Ok(word)
     }
 
+    fn letter_in_quotes(&mut self, line: usize) -> Result<char, LoaderError> {
+        self.take().ok_or(LoaderError::Line { line, what: "a quotation mark on it has no end" })
+    }
+
     fn quoted(&mut self, word: &mut GrubWord) -> Result<(), LoaderError> {
         let line = self.line;
         word.is_plain = false;
         self.take();
         loop {
-            match self.take() {
-                Some('\'') => return Ok(()),
-                Some(letter) => push(word, letter),
-                None => return Err(LoaderError::Line { line, what: "a quotation mark on it has no end" }),
+            match self.letter_in_quotes(line)? {
+                '\'' => return Ok(()),
+                letter => push(word, letter),
             }
         }
     }
@@ -133,26 +136,18 @@ impl Lexer<'_> {
         word.is_plain = false;
         self.take();
         loop {
-            match self.peek() {
-                Some('"') => {
-                    self.take();
-                    return Ok(());
-                }
-                Some('$') => self.variable(word),
-                Some('\\') => {
-                    self.take();
-                    match self.take() {
-                        Some(letter @ ('$' | '"' | '\\')) => word.text.push(letter),
-                        Some('\n') => word.is_continued = true,
-                        Some(letter) => word.text.extend(['\\', letter]),
-                        None => return Err(LoaderError::Line { line, what: "a quotation mark on it has no end" }),
-                    }
-                }
-                Some(letter) => {
-                    self.take();
-                    push(word, letter);
-                }
-                None => return Err(LoaderError::Line { line, what: "a quotation mark on it has no end" }),
+            if self.peek() == Some('$') {
+                self.variable(word);
+                continue;
+            }
+            match self.letter_in_quotes(line)? {
+                '"' => return Ok(()),
+                '\\' => match self.letter_in_quotes(line)? {
+                    letter @ ('$' | '"' | '\\') => word.text.push(letter),
+                    '\n' => word.is_continued = true,
+                    letter => word.text.extend(['\\', letter]),
+                },
+                letter => push(word, letter),
             }
         }
     }

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use firesteel_wire::limits::COMMAND_LINE_BYTES_MAX;
 
 /// The text of a boot loader's file with its arguments changed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
     /// Command lines of kernels that it holds; 0 where there is nothing to change.

@@ -15,7 +15,7 @@ pub(super) fn hand_over(site: &HandOffDisk<'_>, contents: &[HandOffContent]) -> 
     let boot = find_boot(site.reader(), &site.table)?;
     let partition = site.job.host.partition_device(&site.disk, &boot.place)?;
     let (host, kind) = (site.job.host, boot.filesystem.kind);
-    tracing::info!("handing over {} files on {} ({kind})", contents.len(), partition.display());
+    tracing::info!("the hand-off of {} files on {} ({kind}) begins", contents.len(), partition.display());
     within(host, &partition, kind, false, |folder| {
         contents.iter().try_for_each(|content| {
             folder
@@ -47,7 +47,7 @@ pub(super) fn digest(path: &str, read: &[u8], written: &[u8]) -> anyhow::Result<
     Ok(FileReadBack { path: path.to_owned(), bytes: read.len() as u64, sha256: found.to_string() })
 }
 
-/// An error of writing, for who must find room.
+/// Explains an error of writing; where the place is full, with the bytes that are needed and free.
 pub(super) fn explain(error: io::Error, folder: &Folder, place: &str, path: &str, bytes: usize) -> anyhow::Error {
     if error.kind() == io::ErrorKind::StorageFull {
         let free = folder.free_bytes().unwrap_or(0);

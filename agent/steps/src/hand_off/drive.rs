@@ -3,22 +3,18 @@
 use anyhow::{Context, bail};
 use firesteel_facts::{Guid, Sha256};
 use firesteel_host::PartitionPlace;
-use firesteel_images::write::{
-    WritableDisk as _,
-    gpt::Partition,
-    partition::{self, NewPartition},
-};
+use firesteel_images::write::WritableDisk as _;
+use firesteel_images::write::gpt::Partition;
+use firesteel_images::write::partition::{self, NewPartition};
 use firesteel_wire::receipt::FileReadBack;
 
-use super::{
-    HandOffReadBack,
-    order::ConfigDriveOrder,
-    survey::{self},
-    written_disk::HandOffDisk,
-};
+use super::HandOffReadBack;
+use super::order::ConfigDriveOrder;
+use super::survey::{self};
+use super::written_disk::HandOffDisk;
 use crate::forms::fat;
 
-/// As large as deployment services make a config drive: room for large user data, and small beside any disk.
+/// The size that deployment services give a config drive: room for large user data, and small beside any disk.
 const SIZE_BYTES: u64 = 64 << 20;
 /// "Basic data", the type of partitions with FAT (UEFI specification 2.10, section 5.3.3).
 const TYPE: &str = "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7";
@@ -39,11 +35,15 @@ pub(super) fn hand_over(
         .with_context(|| format!("making a volume labelled {label}"))?;
     let (partition, read) = match there {
         Some(there) => {
-            tracing::info!("handing over {} files on {}, labelled {label}", files.len(), survey::name(there));
+            tracing::info!(
+                "the hand-off of {} files on {}, labelled {label}, begins",
+                files.len(),
+                survey::name(there)
+            );
             (there.clone(), partition::fill(&device, &site.table, there, &volume.bytes)?)
         }
         None => {
-            tracing::info!("handing over {} files on a new partition, labelled {label}", files.len());
+            tracing::info!("the hand-off of {} files on a new partition, labelled {label}, begins", files.len());
             partition::add(&device, &site.table, &wanted(site, label)?, &volume.bytes)?
         }
     };

@@ -7,10 +7,8 @@ use firesteel_images::write::{AlignedBuffer, DiskReader, mbr, read_table};
 use firesteel_wire::{DiskIdentity, InventoryDisk};
 
 use super::{survey, written_disk::HandOffDisk};
-use crate::disk::{
-    boot_partition::{filesystem_at, filesystems},
-    label::{FilesystemLabel, START_BYTES},
-};
+use crate::disk::boot_partition::{filesystem_at, filesystems};
+use crate::disk::label::{FilesystemLabel, START_BYTES};
 
 /// A warning for each other disk that has such a volume, and one for all that cannot be read.
 pub(super) fn warnings(site: &HandOffDisk<'_>, label: &str) -> Vec<String> {

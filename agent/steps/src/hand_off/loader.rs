@@ -6,18 +6,13 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::{Context, anyhow, bail};
 use firesteel_wire::hand_off::{HandOffForm, KernelArgumentEdit, LoaderFile as Changed, name_of};
 
-use super::{
-    boot::{digest, explain},
-    mounted::within,
-    survey::{HandOffSurvey, LoaderFileKind, SurveyedLoaderFile},
-    tree::{SurveyedVolume, VolumeTree, in_volume},
-    written_disk::HandOffDisk,
-};
-use crate::forms::{
-    Edited, LoaderError, arguments,
-    bls::{self, Environment, KERNELOPTS},
-    grub, grubenv,
-};
+use super::boot::{digest, explain};
+use super::mounted::within;
+use super::survey::{HandOffSurvey, LoaderFileKind, SurveyedLoaderFile};
+use super::tree::{SurveyedVolume, VolumeTree, in_volume};
+use super::written_disk::HandOffDisk;
+use crate::forms::bls::{self, Environment, KERNELOPTS};
+use crate::forms::{Edited, LoaderError, arguments, grub, grubenv};
 
 /// What was done.
 pub(super) struct LoaderChanges {
@@ -61,8 +56,8 @@ pub(super) fn hand_over(
     Ok(LoaderChanges { files, warnings })
 }
 
-/// Puts the new texts there, down to the medium. What the kernel finds in a file must be what was read before: who made
-/// the image may have made a filesystem that its readers understand differently.
+/// Puts the new texts there, down to the medium. What the kernel finds in a file must be what was read before: the
+/// filesystem of an image may be made so that its readers understand it differently.
 fn change(
     site: &HandOffDisk<'_>,
     survey: &HandOffSurvey,
@@ -70,7 +65,7 @@ fn change(
     device: &Path,
     changed: &[&RewrittenLoaderFile],
 ) -> anyhow::Result<()> {
-    tracing::info!("changing kernel arguments in {} files on {}", changed.len(), device.display());
+    tracing::info!("kernel arguments change in {} files on {}", changed.len(), device.display());
     within(site.job.host, device, volume.kind, false, |folder| {
         for new in changed {
             let file = &survey.files[new.file];
@@ -122,14 +117,14 @@ fn of_sealed(survey: &HandOffSurvey, form: HandOffForm) -> anyhow::Result<Option
     if survey.sealed.is_empty() {
         return Ok(None);
     }
-    let told = format!("{} has unified kernel images, whose arguments are sealed", survey.sealed.join(", "));
+    let sealed = format!("{} has unified kernel images, whose arguments are sealed", survey.sealed.join(", "));
     match form {
         HandOffForm::KernelArguments => bail!(
-            "{told}: if the boot loader starts one of them, the configuration is not found. Name another form by the \
+            "{sealed}: if the boot loader starts one of them, the configuration is not found. Name another form by the \
              annotation firesteel.dev/hand-off, or use an image without them"
         ),
         HandOffForm::Auto | HandOffForm::BootPartition | HandOffForm::ConfigDrive | HandOffForm::NoCloud => {
-            Ok(Some(format!("{told}: that the kernel which starts has the wanted ones is unverified")))
+            Ok(Some(format!("{sealed}: that the kernel which starts has the wanted ones is unverified")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hand the first configuration to the system on the disk just written, in the form that it reads, and read it back
+//! Hands the first configuration to the system on the disk just written, in the form that it reads, and reads it back
 //! from the medium.
 //!
 //! ```text
@@ -26,12 +26,10 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use firesteel_images::write::{ExclusiveDisk, Unattended, metadata};
-use firesteel_wire::{
-    DiskIdentity, Evidence, HandOffFile, PlanStep,
-    hand_off::{Forms, HandOffForm},
-    limits::HAND_OFF_WORDS_MAX,
-    receipt::FileReadBack,
-};
+use firesteel_wire::hand_off::{Forms, HandOffForm};
+use firesteel_wire::limits::HAND_OFF_WORDS_MAX;
+use firesteel_wire::receipt::FileReadBack;
+use firesteel_wire::{DiskIdentity, Evidence, HandOffFile, PlanStep};
 
 use order::HandOffOrder;
 use survey::HandOffSurvey;

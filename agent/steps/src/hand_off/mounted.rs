@@ -34,8 +34,7 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// Works in the folder of a mounted partition, and unmounts it whatever came of that; the work's own error is told
-/// first.
+/// Works in the folder of a mounted partition, and unmounts it whatever came of that; the work's own error comes first.
 pub(super) fn within<T>(
     host: &dyn Host,
     partition: &Path,

@@ -2,13 +2,11 @@
 
 use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_wire::{
-    HandOffFile,
-    hand_off::{
-        BootPartition, FIRST_BOOT, Forms, HandOffError, HandOffForm, HandOffVolume, KernelArgumentEdit, check_files,
-    },
-    limits::HAND_OFF_FILE_BYTES_MAX,
+use firesteel_wire::HandOffFile;
+use firesteel_wire::hand_off::{
+    BootPartition, FIRST_BOOT, Forms, HandOffError, HandOffForm, HandOffVolume, KernelArgumentEdit, check_files,
 };
+use firesteel_wire::limits::HAND_OFF_FILE_BYTES_MAX;
 
 use crate::forms::form_detection::FirstBootReader;
 

@@ -3,26 +3,17 @@
 //! decided already. What cannot be looked into is named.
 
 use firesteel_images::write::gpt::Partition;
-use firesteel_wire::{
-    hand_off::HandOffForm,
-    limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX},
-};
+use firesteel_wire::hand_off::HandOffForm;
+use firesteel_wire::limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX};
 
-use super::{
-    order::{HandOffOrder, SurveyScope, is_some},
-    tree::{SurveyedVolume, VolumeTree, in_volume},
-    written_disk::HandOffDisk,
-};
-use crate::{
-    disk::boot_partition::{MountablePartition, find_boot},
-    filesystem::is_readable,
-    forms::{
-        arguments, bls,
-        form_detection::{self, CloudInit, ImageEvidence, cloud_sources, printable},
-        grub, grubenv,
-    },
-    gate::GateStop,
-};
+use super::order::{HandOffOrder, SurveyScope, is_some};
+use super::tree::{SurveyedVolume, VolumeTree, in_volume};
+use super::written_disk::HandOffDisk;
+use crate::disk::boot_partition::{MountablePartition, find_boot};
+use crate::filesystem::is_readable;
+use crate::forms::form_detection::{self, CloudInit, ImageEvidence, cloud_sources, printable};
+use crate::forms::{arguments, bls, grub, grubenv};
+use crate::gate::GateStop;
 
 /// Filesystems that are looked into; the images with most partitions have ten.
 const VOLUMES_MAX: usize = 32;
@@ -51,7 +42,7 @@ pub(super) struct SurveyedLoaderFile {
     pub(super) volume: usize,
     pub(super) kind: LoaderFileKind,
     pub(super) path: String,
-    /// `None`: it is not text.
+    /// The content; `None` if it is not text.
     pub(super) text: Option<String>,
 }
 
@@ -232,7 +223,7 @@ fn reason(error: &anyhow::Error) -> String {
     format!("{error:#}").chars().filter(|letter| !letter.is_control()).take(REASON_CHARS_MAX).collect()
 }
 
-/// Each reason once, and not more than are told.
+/// Adds a reason once, and not more than are shown.
 fn add_reason(reasons: &mut Vec<String>, why: String) {
     if reasons.len() < HAND_OFF_WORDS_MAX && !reasons.contains(&why) {
         reasons.push(why);

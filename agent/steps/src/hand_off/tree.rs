@@ -13,7 +13,7 @@ use crate::filesystem::{self, FilesystemError, ImageFilesystem, PartitionBytes};
 pub(super) struct SurveyedVolume {
     pub(super) place: PartitionPlace,
     pub(super) kind: &'static str,
-    /// For people: `partition 2`.
+    /// The name for people, such as `partition 2`.
     pub(super) name: String,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum VolumeTree<'a> {
     Mounted(&'a Folder),
 }
 
-/// What tells a plain file from all others of its filesystem.
+/// What identifies a plain file in its filesystem.
 pub(super) type FileNumber = (u64, u64);
 
 /// Works with the files of a filesystem. The kernel mounts it only where nothing else reads its kind.

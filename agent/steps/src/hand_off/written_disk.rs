@@ -7,11 +7,8 @@ use firesteel_host::HeldDisk;
 use firesteel_images::write::{DiskReader, ExclusiveDisk, gpt::GptTable};
 use firesteel_wire::DiskIdentity;
 
-use crate::{
-    StepContext,
-    disk::boot_partition::{MountablePartition, filesystems},
-    table_of,
-};
+use crate::disk::boot_partition::{MountablePartition, filesystems};
+use crate::{StepContext, table_of};
 
 pub(super) struct HandOffDisk<'a> {
     pub(super) job: &'a StepContext<'a>,
@@ -33,7 +30,7 @@ impl<'a> HandOffDisk<'a> {
         let found = filesystems(&*reader, &table)?;
         drop(reader);
         job.host.reread_partitions(&device)?;
-        // The kernel lets nobody mount what is opened exclusively; held otherwise, the name keeps meaning this disk.
+        // The kernel refuses to mount what is opened exclusively. Held otherwise, the name keeps meaning this disk.
         let held = job.host.inspect_disk(disk)?;
         if held.number != device.number() {
             bail!("{} became another disk while it was open", disk.display());
@@ -51,7 +48,7 @@ impl<'a> HandOffDisk<'a> {
         self.held.number
     }
 
-    /// The same disk, for this step alone: nothing of it may be mounted.
+    /// Opens the same disk for this step alone: nothing of it may be mounted.
     pub(super) fn open_alone(&self) -> anyhow::Result<ExclusiveDisk> {
         let (disk, device) = self.job.open(self.wanted)?;
         if device.number() != self.held.number {

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::error::{Error, plain_text};
 use crate::model::RedfishSystem;
 use crate::power_outcome::OverrideReading;
 use crate::quirks::BmcQuirks;
 
-/// From where the next boot comes.
+/// The source of the next boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextBootSource {
     Pxe,
@@ -62,9 +63,9 @@ impl BmcBootMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootWish<'a> {
     pub target: NextBootSource,
-    /// At each boot, not only at the next one.
+    /// The override holds at each boot, not only at the next one.
     pub is_lasting: bool,
-    /// `None`: as it is.
+    /// The mode to set; `None` leaves it as it is.
     pub mode: Option<BmcBootMode>,
     /// What [`NextBootSource::UefiHttp`] fetches; without one the URL comes by DHCP.
     pub http_uri: Option<&'a str>,
@@ -100,8 +101,8 @@ pub fn target_word(system: &RedfishSystem, target: NextBootSource, quirks: BmcQu
 /// The PATCH that asks for a boot from a target, or why there is none.
 ///
 /// # Errors
-/// What the BMC cannot do, to go after "the BMC cannot".
-pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Result<Value, String> {
+/// [`Error::Unsupported`] where the BMC cannot boot so.
+pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Result<Value, Error> {
     let boot = system.boot.clone().unwrap_or_default();
     let allowed = boot.targets_allowed.unwrap_or_default();
     let is_offered = |word: &str| allowed.is_empty() || allowed.iter().any(|item| item == word);
@@ -116,11 +117,12 @@ pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks)
     } else {
         let word = target_word(system, wish.target, quirks);
         if !is_offered(word) {
-            let offered = crate::error::plain_text(&allowed.join(", "));
-            return Err(format!("boot from {word}: it offers only {offered}"));
+            let offered = plain_text(&allowed.join(", "));
+            return Err(Error::Unsupported { what: format!("boot from {word}: it offers only {offered}") });
         }
         if wish.target == NextBootSource::UefiHttp && quirks.http_boot_is_cd {
-            return Err("boot by HTTP: it fetches the file itself and attaches it as a CD".to_owned());
+            let what = "boot by HTTP: it fetches the file itself and attaches it as a CD".to_owned();
+            return Err(Error::Unsupported { what });
         }
         json!({"BootSourceOverrideEnabled": wish.enabled(), "BootSourceOverrideTarget": word})
     };
@@ -169,7 +171,7 @@ pub fn boot_difference(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQ
     }
     let word = |value: Option<&str>| value.unwrap_or("nothing").to_owned();
     let mode = if is_mode { String::new() } else { format!(", mode {}", word(boot.mode.as_deref())) };
-    Some(crate::error::plain_text(&format!("{} {}{mode}", word(enabled), word(target))))
+    Some(plain_text(&format!("{} {}{mode}", word(enabled), word(target))))
 }
 
 /// Whether the override that is set outlives the boot that it was set for, and has to be taken back.
@@ -212,7 +214,7 @@ pub fn once_read(system: &RedfishSystem, quirks: BmcQuirks) -> OverrideReading {
     }
 }
 
-/// Of an ETag that is sent back; real ones are below 100.
+/// Longest ETag that is sent back; real ones are below 100 bytes.
 const ETAG_BYTES_MAX: usize = 256;
 
 /// The If-Match values to try, in order, while the answer is 412 or 428: services differ in which form of their own
@@ -279,7 +281,10 @@ mod tests {
         let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Cd"]}));
         let plan = |target| plan_boot(&system, &BootWish::once(target), BmcQuirks::default());
         assert!(plan(NextBootSource::Pxe).is_ok());
-        assert_eq!(plan(NextBootSource::UefiHttp), Err("boot from UefiHttp: it offers only Pxe, Cd".into()));
+        assert_eq!(
+            plan(NextBootSource::UefiHttp),
+            Err(Error::Unsupported { what: "boot from UefiHttp: it offers only Pxe, Cd".into() })
+        );
         assert!(plan(NextBootSource::None).is_ok(), "taking it back is always possible");
     }
 
@@ -322,7 +327,7 @@ mod tests {
         let ignores = BmcQuirks { ignores_http_boot_uri: true, ..BmcQuirks::default() };
         assert_eq!(uri(json!({"HttpBootUri": "x"}), ignores), Ok(None));
         let cd = BmcQuirks { http_boot_is_cd: true, ..BmcQuirks::default() };
-        assert!(uri(json!({"HttpBootUri": null}), cd).unwrap_err().contains("as a CD"));
+        assert!(uri(json!({"HttpBootUri": null}), cd).unwrap_err().to_string().contains("as a CD"));
     }
 
     fn set(enabled: &str, target: &str) -> RedfishSystem {

@@ -3,37 +3,32 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use firesteel_dial::{DatagramPace, Dialer};
+use firesteel_dial::Dialer;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
-use super::command::{self, BootDevice, BootFlags, IpmiCommand, IpmiReply, completion};
+use super::command::{self, BootDevice, BootFlags, IpmiCommand, completion};
+use super::connection::IpmiConnection;
 use super::engine::{IpmiEngine, IpmiSessionEvent};
 use super::fru::{self, FruIdentity};
-use super::packet::DATAGRAM_BYTES_MAX;
 use super::sol::{self, Activation, ConsoleData, ConsoleSet};
 use super::suite::SessionRandom;
 use crate::BmcCredentials;
 use crate::client::SystemReport;
 use crate::decide::{BmcBootMode, NextBootSource, PowerAction, PowerState};
-use crate::error::{Error, plain_text};
+use crate::error::Error;
 use crate::power_outcome::{BootSet, OverrideReading, PowerSent};
 use firesteel_facts::bmc_address::{IPMI_PORT, IpmiAddress};
 
-/// Between two requests: BMCs that are asked without a pause hang.
-const REQUEST_GAP: Duration = Duration::from_millis(20);
-/// For the addresses of a name.
+/// Time for the addresses of a name.
 const RESOLVED_WITHIN: Duration = Duration::from_secs(10);
-/// How often a session is looked at that nobody uses; below what keeps it alive.
+/// How often an idle session is looked at; less than the time that keeps it alive.
 const LOOK: Duration = Duration::from_secs(5);
-/// For the good-bye to a serial console; the end of its session ends it as well.
-const CONSOLE_END: Duration = Duration::from_secs(2);
-/// Of an inventory in one answer; many have no room for more.
+/// Bytes of an inventory in one answer; many BMCs have no room for more.
 const FRU_READ_BYTES: u8 = 32;
-/// Where even that is too much.
+/// Bytes in one answer of a BMC for which even that is too much.
 const FRU_READ_BYTES_LESS: u8 = 16;
 /// Requests for one inventory, so that a BMC that gives a byte at a time does not take minutes.
 const FRU_READS_MAX: usize = 2 * fru::BYTES_MAX / FRU_READ_BYTES_LESS as usize;
@@ -42,22 +37,22 @@ const FRU_READS_MAX: usize = 2 * fru::BYTES_MAX / FRU_READ_BYTES_LESS as usize;
 #[derive(Clone, Copy, Debug)]
 pub struct Ipmi;
 
-/// A session with a BMC. Requests go one at a time, whoever calls.
+/// A session with a BMC. Requests of all callers go one at a time.
 #[derive(Debug)]
 pub struct IpmiClient {
     line: Arc<Mutex<IpmiConnection>>,
-    /// Keeps the session alive while nobody asks anything.
+    /// Keeps the session alive while it is idle.
     keeper: JoinHandle<()>,
 }
 
 impl Ipmi {
     /// Opens a session with the privilege that the address asks for.
     ///
-    /// A name is resolved once, and the first of its addresses that may be dialled is asked. Takes 15 s where nobody
-    /// answers, and longer only where a BMC stops answering in between.
+    /// A name is resolved once, and the first of its addresses that may be dialled is asked. This takes 15 s if there
+    /// is no answer, and longer only if a BMC stops answering in between.
     ///
     /// # Errors
-    /// Who is not there, not 2.0, not known, or has no place left, in words.
+    /// No answer, another version, an unknown login, or no session free.
     pub async fn connect(
         dialer: &Dialer,
         address: &IpmiAddress,
@@ -71,8 +66,7 @@ impl Ipmi {
             .map_err(|_| Error::Unreachable { detail: "the system gives no random numbers".to_owned() })?;
         let random = SessionRandom::from_seed(&seed);
         let engine = IpmiEngine::new(credentials, address.privilege(), random, start.elapsed())?;
-        let pace = DatagramPace::default();
-        let mut line = IpmiConnection { socket, engine, start, pace, last_asked: None, trouble: None };
+        let mut line = IpmiConnection::new(socket, engine, start);
         let opened = match line.next_event().await {
             IpmiSessionEvent::Opened => Ok(()),
             IpmiSessionEvent::Failed(error) => Err(error),
@@ -96,147 +90,9 @@ async fn keep(line: Weak<Mutex<IpmiConnection>>) {
     loop {
         sleep(LOOK).await;
         let Some(line) = line.upgrade() else { return };
-        // Who holds it is asking: that keeps it alive as well.
+        // Its holder sends a request, which keeps the session alive as well.
         if let Ok(mut line) = line.try_lock() {
             line.keep_alive().await;
-        }
-    }
-}
-
-/// A socket with its engine.
-#[derive(Debug)]
-struct IpmiConnection {
-    socket: UdpSocket,
-    engine: IpmiEngine,
-    start: Instant,
-    /// How fast datagrams are read.
-    pace: DatagramPace,
-    last_asked: Option<Instant>,
-    /// What the network last said against it.
-    trouble: Option<String>,
-}
-
-impl IpmiConnection {
-    async fn ask(&mut self, request: &IpmiCommand) -> Result<Vec<u8>, Error> {
-        self.exchange(request).await?.accepted(request.what)
-    }
-
-    async fn exchange(&mut self, request: &IpmiCommand) -> Result<IpmiReply, Error> {
-        if let Some(last) = self.last_asked {
-            sleep_until(last + REQUEST_GAP).await;
-        }
-        self.engine.ask(request, self.start.elapsed());
-        let event = self.next_event().await;
-        self.last_asked = Some(Instant::now());
-        let result = match event {
-            IpmiSessionEvent::Answered(reply) => Ok(reply),
-            IpmiSessionEvent::Failed(error) => Err(error),
-            IpmiSessionEvent::Opened | IpmiSessionEvent::Closed => {
-                Err(Error::Timeout { what: request.what.to_owned() })
-            }
-        };
-        result.map_err(|error| self.mask_error(error))
-    }
-
-    async fn next_event(&mut self) -> IpmiSessionEvent {
-        loop {
-            self.pass().await;
-            if let Some(event) = self.engine.take_event() {
-                return event;
-            }
-            let Some(wake) = self.engine.wake_at() else { return IpmiSessionEvent::Closed };
-            self.wait(wake).await;
-        }
-    }
-
-    async fn keep_alive(&mut self) {
-        self.engine.wake(self.start.elapsed());
-        self.pass().await;
-        while let Some(wake) = self.engine.wake_at().filter(|_| !self.engine.is_idle()) {
-            self.wait(wake).await;
-            self.pass().await;
-        }
-    }
-
-    async fn receive_console_data(&mut self, patience: Duration) -> Option<ConsoleData> {
-        let until = self.start.elapsed() + patience;
-        loop {
-            let spoken = ConsoleData { characters: self.engine.take_console_data(), is_lossy: self.engine.take_loss() };
-            if spoken != ConsoleData::default() {
-                return Some(spoken);
-            }
-            let now = self.start.elapsed();
-            if !self.engine.is_listening() {
-                return None;
-            }
-            if now >= until {
-                return Some(spoken);
-            }
-            self.engine.wake(now);
-            self.pass().await;
-            let wake = self.engine.wake_at().unwrap_or(until).min(until);
-            self.wait(wake).await;
-            // What was heard is acknowledged.
-            self.pass().await;
-        }
-    }
-
-    /// Has the BMC end the console before its session: some would keep it for a while.
-    async fn close_console(&mut self) {
-        if self.engine.is_listening() {
-            self.engine.stop_listening();
-            let end = command::deactivate_console();
-            let ended = tokio::time::timeout(CONSOLE_END, self.ask(&end)).await;
-            tracing::debug!(?ended, "the serial console is let go");
-        }
-    }
-
-    async fn close(&mut self) {
-        self.close_console().await;
-        self.engine.close(self.start.elapsed());
-        while !matches!(self.next_event().await, IpmiSessionEvent::Closed) {}
-    }
-
-    /// Sends what is to be sent.
-    async fn pass(&mut self) {
-        while let Some(datagram) = self.engine.transmit() {
-            if let Err(error) = self.socket.send(&datagram).await {
-                // It is repeated: a link may come up meanwhile.
-                self.trouble = Some(error.to_string());
-            }
-        }
-    }
-
-    /// For a datagram, or the time.
-    async fn wait(&mut self, wake: Duration) {
-        let mut buffer = [0; DATAGRAM_BYTES_MAX + 1];
-        let received = tokio::time::timeout_at(self.start + wake, self.socket.recv(&mut buffer)).await;
-        let now = self.start.elapsed();
-        match received {
-            Ok(Ok(length)) => {
-                self.trouble = None;
-                self.engine.receive(&buffer[..length], now);
-                // Who sends without end is read no faster than anybody may send.
-                if let Some(next) = self.pace.read_at(now) {
-                    sleep_until(self.start + next).await;
-                }
-            }
-            Ok(Err(error)) => {
-                // "Connection refused" comes by ICMP and may be anybody's: it is told, but not believed.
-                self.trouble = Some(error.to_string());
-                sleep(REQUEST_GAP).await;
-            }
-            Err(_) => self.engine.wake(now),
-        }
-    }
-
-    /// With what the network said.
-    fn mask_error(&self, error: Error) -> Error {
-        match (error, &self.trouble) {
-            (Error::Unreachable { .. } | Error::Timeout { .. }, Some(detail)) => {
-                Error::Unreachable { detail: plain_text(detail) }
-            }
-            (error, _) => error,
         }
     }
 }
@@ -252,7 +108,7 @@ impl IpmiClient {
         command::power(&data).ok_or_else(|| too_short(&request))
     }
 
-    /// Idempotent but for [`PowerAction::ForceRestart`].
+    /// Is idempotent but for [`PowerAction::ForceRestart`].
     pub async fn set_power(&self, action: PowerAction) -> Result<PowerSent, Error> {
         let state = self.power().await?;
         let mut failure = None;
@@ -266,7 +122,7 @@ impl IpmiClient {
         }
         match failure {
             None => Ok(PowerSent::Nothing),
-            // Somebody was faster.
+            // Another client was faster.
             Some(_) if action.is_reached(self.power().await?) => Ok(PowerSent::Nothing),
             Some(error) => Err(error),
         }
@@ -353,7 +209,7 @@ impl IpmiClient {
     }
 
     /// What the serial port says, as soon as it says anything, or nothing after `patience`. `None` when it has
-    /// ended. May be given up at any time: what was not told is told by the next call.
+    /// ended. May be given up at any time: the next call returns what this one did not.
     pub async fn receive_console_data(&self, patience: Duration) -> Option<ConsoleData> {
         self.line.lock().await.receive_console_data(patience).await
     }

@@ -59,7 +59,7 @@ fn request(what: &'static str, function: u8, command: u8, data: &[u8]) -> IpmiCo
     IpmiCommand { what, function, command, data: data.to_vec() }
 }
 
-/// For the channel that it comes by. The bit 80 asks for what version 2.0 has to say.
+/// Asks for the authentication of the channel that the request comes by. Bit 80 asks for the fields of version 2.0.
 #[must_use]
 pub fn authentication_capabilities(privilege: Privilege) -> IpmiCommand {
     request("its ways of authentication", APP, number::AUTHENTICATION_CAPABILITIES, &[0x8e, privilege.level()])
@@ -128,7 +128,7 @@ pub fn read_fru(offset: u16, count: u8) -> IpmiCommand {
     request("the FRU inventory", STORAGE, number::READ_FRU, &[0, low, high, count])
 }
 
-/// Of the system boot options (table 28-14).
+/// Parameters of the system boot options (table 28-14).
 mod parameter {
     pub(super) const SET_IN_PROGRESS: u8 = 0;
     pub(super) const VALID_BIT_CLEARING: u8 = 3;
@@ -145,7 +145,7 @@ pub fn set_boot(flags: BootFlags) -> [(IpmiCommand, IsNeeded); 5] {
         (set("the begin of boot options", parameter::SET_IN_PROGRESS, &[1]), false),
         // A server may take longer than a minute until its firmware asks: the flags stay valid until then.
         (set("the life of boot flags", parameter::VALID_BIT_CLEARING, &[0x08]), false),
-        // What the firmware was told last time is no longer what it has seen.
+        // The firmware has not seen the new options: its acknowledgement of the last ones is cleared.
         (set("the acknowledgement of boot options", parameter::INFO_ACKNOWLEDGE, &[0x01, 0x01]), false),
         (set("the boot flags", parameter::BOOT_FLAGS, &flags.write()), true),
         (set("the end of boot options", parameter::SET_IN_PROGRESS, &[0]), false),
@@ -165,7 +165,7 @@ pub fn are_flags_kept(data: &[u8]) -> bool {
     matches!(*data, [_, number, bits, ..] if number & 0x7f == parameter::VALID_BIT_CLEARING && bits & 0x08 != 0)
 }
 
-/// Whether a failure of a request is one of the whole.
+/// Whether the whole fails when this request fails.
 pub type IsNeeded = bool;
 
 /// Chassis Control (section 28.3).
@@ -219,7 +219,7 @@ pub fn controls(action: PowerAction, state: PowerState) -> &'static [ChassisCont
     }
 }
 
-/// From what a system boots (bits 5 to 2 of the boot flags' second byte).
+/// The device that a system boots from (bits 5 to 2 of the boot flags' second byte).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BootDevice {
     /// The firmware's own order.
@@ -264,7 +264,7 @@ impl BootDevice {
         }
     }
 
-    /// In the words that Redfish has for them.
+    /// The word that Redfish has for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -282,7 +282,7 @@ impl BootDevice {
 pub struct BootFlags {
     /// The firmware is to look at the rest. BMCs clear it when the flags were used, or after a minute.
     pub is_valid: bool,
-    /// For all boots, or the next one alone.
+    /// The flags hold for all boots, not for the next one alone.
     pub is_persistent: bool,
     /// There is no third value: flags that say nothing say legacy.
     pub mode: BmcBootMode,
@@ -309,7 +309,7 @@ impl BootFlags {
         [first, self.device.code() << 2, 0, 0, 0]
     }
 
-    /// From an answer to [`boot_flags`]: version, number of the parameter, its bytes.
+    /// Reads an answer to [`boot_flags`]: version, number of the parameter, its bytes.
     #[must_use]
     pub fn read(data: &[u8]) -> Option<Self> {
         let [_, number, first, second, ..] = *data else { return None };
@@ -349,7 +349,7 @@ impl std::fmt::Display for BootFlags {
     }
 }
 
-/// From an answer to [`chassis_status`].
+/// Reads the power state from an answer to [`chassis_status`].
 #[must_use]
 pub fn power(data: &[u8]) -> Option<PowerState> {
     let first = *data.first()?;
@@ -373,7 +373,7 @@ impl AuthCapabilities {
     }
 }
 
-/// From an answer to [`fru_area`]: bytes in it. An inventory that is read by words is not read at all.
+/// Reads the bytes of an inventory from an answer to [`fru_area`]. One that is read by words is not read at all.
 #[must_use]
 pub fn fru_size(data: &[u8]) -> Option<usize> {
     let [low, high, access, ..] = *data else { return None };
@@ -399,8 +399,10 @@ pub fn guid_text(data: &[u8]) -> Option<String> {
 }
 
 impl IpmiReply {
+    /// Returns the data of a request that was carried out.
+    ///
     /// # Errors
-    /// What the BMC says against it, told by its completion code (section 5.2 and those of the commands).
+    /// The meaning of the completion code (section 5.2 and those of the commands).
     pub fn accepted(self, what: &str) -> Result<Vec<u8>, Error> {
         let code = self.completion;
         let told = |meaning: &str| format!("{meaning}, completion code {code:#04x}");
@@ -497,7 +499,7 @@ mod tests {
         assert_eq!(guid_text(&[0; 16]), None);
         assert_eq!(guid_text(&[0xff; 16]), None);
         assert_eq!(guid_text(&plain[..15]), None);
-        // Two orders are possible: nobody knows.
+        // Two orders are possible, so it is not known.
         assert_eq!(guid_text(&[0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x88, 0, 0, 0, 0, 0, 0, 0]), None);
     }
 

@@ -8,7 +8,8 @@
 //! command  requests, what answers mean, completion codes in words                          (pure)
 //! sol      what a host's serial port says (Serial over LAN), and whether there is one      (pure)
 //! fru      the inventory records that tell manufacturer, model and serial number           (pure)
-//! client   a UDP socket, a clock and randomness for one engine                         (performs)
+//! client   what callers ask of a BMC, by requests on one connection                     (performs)
+//! connection  a UDP socket and a clock for one engine                                   (performs)
 //! ```
 //!
 //! One set-up is: Get Channel Authentication Capabilities (does it speak 2.0 at all?), Open Session
@@ -16,9 +17,9 @@
 //! Privilege Level. Only what is both authenticated and encrypted is believed afterwards.
 //!
 //! A password is judged here, at RAKP 2, before anything that the BMC counts as a failed login: a
-//! wrong one locks nobody out. What the protocol itself gives away: whoever can ask a BMC for RAKP 2
-//! may guess passwords at home, and whoever answers in a BMC's place gets such a code of ours too (a
-//! RAKP 3 is sent only to who knew the password). IPMI belongs on a network of its own.
+//! wrong one locks no account. What the protocol itself gives away: a client that asks a BMC for RAKP 2
+//! can guess passwords offline, and a machine that answers in a BMC's place gets such a code of ours too (a
+//! RAKP 3 is sent only to a peer that knew the password). IPMI belongs on a network of its own.
 //!
 //! What IPMI cannot tell stays unsaid: MAC addresses of the host, power states between on and off,
 //! boot from HTTP. Source: IPMI 2.0 revision 1.1 (chapters 13, 15, 18, 20, 22, 24, 28, 34), and the Platform
@@ -26,6 +27,7 @@
 
 mod client;
 pub mod command;
+mod connection;
 pub mod engine;
 pub mod fru;
 pub mod packet;

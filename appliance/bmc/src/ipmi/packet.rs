@@ -47,7 +47,7 @@ pub enum IpmiFrame<'a> {
     Plain { payload_type: u8, payload: &'a [u8] },
     /// Version 2.0 in a session: see [`open`].
     Sealed { session: u32, sequence: u32 },
-    /// The same with what a serial port says: see [`open_console`].
+    /// Version 2.0 in a session, with output of a serial port: see [`open_console`].
     Console { session: u32, sequence: u32 },
 }
 
@@ -95,14 +95,14 @@ struct IpmiPacketHead<'a> {
     session: u32,
     sequence: u32,
     payload: &'a [u8],
-    /// Up to where the payload goes.
+    /// The offset behind the payload.
     end: usize,
 }
 
 impl<'a> IpmiPacketHead<'a> {
     const BYTES: usize = 12;
 
-    /// From the 06 on.
+    /// Reads a head, which begins with 06.
     fn read(bytes: &'a [u8]) -> Result<Self, Bad> {
         let Some((head, rest)) = bytes.split_first_chunk::<{ IpmiPacketHead::BYTES }>() else {
             return Err("it is cut off");
@@ -127,7 +127,7 @@ pub fn open(datagram: &[u8], keys: &IpmiSessionKeys) -> Result<Vec<u8>, Bad> {
     open_as(payload::MESSAGE, datagram, keys)
 }
 
-/// The same for a [`IpmiFrame::Console`].
+/// Opens a [`IpmiFrame::Console`].
 ///
 /// # Errors
 /// What is wrong with it.
@@ -174,7 +174,7 @@ pub fn sealed(message: &[u8], keys: &IpmiSessionKeys, session: u32, sequence: u3
     sealed_as(payload::MESSAGE, message, keys, session, sequence, iv)
 }
 
-/// The same for a packet of a serial port (see [`super::sol`]).
+/// A packet of a serial port in a session (see [`super::sol`]).
 #[must_use]
 pub fn sealed_console(text: &[u8], keys: &IpmiSessionKeys, session: u32, sequence: u32, iv: [u8; 16]) -> Vec<u8> {
     sealed_as(payload::SOL, text, keys, session, sequence, iv)
@@ -278,7 +278,7 @@ mod tests {
         IpmiMessage { to: BMC, function: 6, from: CONSOLE, sequence: 5, command: 1, data: vec![1, 2, 3] }
     }
 
-    /// As ipmitool sends it: Get Channel Authentication Capabilities for this channel, as an administrator.
+    /// Get Channel Authentication Capabilities as ipmitool sends it: for this channel, as an administrator.
     #[test]
     fn the_first_request_is_as_everybody_sends_it() {
         let message = IpmiMessage { command: 0x38, data: vec![0x8e, 0x04], sequence: 0, ..message() };

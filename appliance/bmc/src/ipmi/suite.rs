@@ -2,7 +2,7 @@
 //!
 //! Suite 17 is RAKP-HMAC-SHA256 with HMAC-SHA256-128, suite 3 RAKP-HMAC-SHA1 with HMAC-SHA1-96; both
 //! encrypt by AES-CBC-128 (sections 13.28 to 13.33, 22.15.2). The others leave something out, and
-//! among them is suite 0, which lets in whoever knows a name: they are not offered.
+//! among them is suite 0, which needs no password: they are not offered.
 
 use aes::Aes128;
 use cbc::cipher::block_padding::NoPadding;
@@ -34,7 +34,7 @@ impl Suite {
         }
     }
 
-    /// Of an integrity code in a packet, and of RAKP 4's.
+    /// Length of an integrity code in a packet, and of RAKP 4's.
     #[must_use]
     pub fn code_bytes(self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Suite {
         }
     }
 
-    /// Of a code in RAKP 2 and 3.
+    /// Length of a code in RAKP 2 and 3.
     #[must_use]
     pub fn digest_bytes(self) -> usize {
         match self {
@@ -115,7 +115,7 @@ impl Numbers {
     }
 }
 
-/// Of one session.
+/// Keys of one session.
 #[derive(Clone)]
 pub struct IpmiSessionKeys {
     suite: Suite,
@@ -177,7 +177,7 @@ impl IpmiSessionKeys {
     }
 }
 
-/// Numbers that nobody can guess, from one seed that nobody knows: HMAC-SHA256 of their count.
+/// Unpredictable numbers from one secret seed: HMAC-SHA256 of their count.
 #[derive(Clone)]
 pub struct SessionRandom {
     key: hmac::Key,

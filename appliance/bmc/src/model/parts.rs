@@ -12,7 +12,7 @@ pub struct RedfishStatus {
     pub state: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub health: Option<String>,
-    /// Of the resource and all below it.
+    /// Health of the resource and all below it.
     #[serde(alias = "HealthRollUp", deserialize_with = "lenient")]
     pub health_rollup: Option<String>,
 }

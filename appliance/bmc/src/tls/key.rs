@@ -10,7 +10,7 @@ use rsa::pkcs8::AssociatedOid;
 use rsa::sha2::digest::{DynDigest, FixedOutputReset};
 use rsa::sha2::{Digest, Sha256, Sha384, Sha512};
 use rsa::{Pkcs1v15Sign, Pss, RsaPublicKey};
-use rustls::SignatureScheme;
+use rustls::{Error, SignatureScheme};
 
 /// Keys with fewer bits can be broken by anybody; with more, checking takes too long.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 512..=8192;
@@ -67,18 +67,20 @@ impl<'a> Der<'a> {
         Some((tag, content))
     }
 
-    /// The same, where it has this tag.
+    /// The next value's content, if it has this tag.
     fn want(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
     }
 }
 
-/// # Errors
-/// Why no handshake can be checked with its key.
-pub(super) fn of_certificate(der: &[u8]) -> Result<CertificateKey<'_>, String> {
-    let info =
-        key_info(der).ok_or("the BMC's certificate could not be read: it has no public key where one belongs")?;
-    let mut info = Der(info);
+fn fault(text: impl Into<String>) -> Error {
+    Error::General(text.into())
+}
+
+/// Finds the key with which handshakes are checked.
+pub(super) fn of_certificate(der: &[u8]) -> Result<CertificateKey<'_>, Error> {
+    let no_info = || fault("the BMC's certificate could not be read: it has no public key where one belongs");
+    let mut info = Der(key_info(der).ok_or_else(no_info)?);
     let mut read = || {
         let mut algorithm = Der(info.want(SEQUENCE)?);
         let name = algorithm.want(OBJECT_ID)?;
@@ -86,21 +88,23 @@ pub(super) fn of_certificate(der: &[u8]) -> Result<CertificateKey<'_>, String> {
         let (unused, bytes) = info.want(BIT_STRING)?.split_first()?;
         (*unused == 0).then_some((name, curve, bytes))
     };
-    let (name, curve, bytes) = read().ok_or("the public key in the BMC's certificate could not be read")?;
+    let no_key = || fault("the public key in the BMC's certificate could not be read");
+    let (name, curve, bytes) = read().ok_or_else(no_key)?;
     let kind = match (name, curve) {
         (RSA | RSA_PSS, _) => {
-            CertificateKeyKind::Rsa { bits: rsa_bits(bytes).ok_or("the RSA key of the BMC could not be read")? }
+            let bits = rsa_bits(bytes).ok_or_else(|| fault("the RSA key of the BMC could not be read"))?;
+            CertificateKeyKind::Rsa { bits }
         }
         (EC, Some(P256)) => CertificateKeyKind::P256,
         (EC, Some(P384)) => CertificateKeyKind::P384,
         (ED25519, _) => CertificateKeyKind::Ed25519,
-        (EC, _) => return Err("the key in the BMC's certificate is of a curve other than P-256 and P-384".to_owned()),
-        _ => return Err("the key in the BMC's certificate is neither RSA, ECDSA nor Ed25519".to_owned()),
+        (EC, _) => return Err(fault("the key in the BMC's certificate is of a curve other than P-256 and P-384")),
+        _ => return Err(fault("the key in the BMC's certificate is neither RSA, ECDSA nor Ed25519")),
     };
     match kind {
         CertificateKeyKind::Rsa { bits } if !RSA_BITS.contains(&bits) => {
             let (least, most) = (RSA_BITS.start(), RSA_BITS.end());
-            Err(format!("the BMC's RSA key has {bits} bits: those with {least} to {most} are taken"))
+            Err(fault(format!("the BMC's RSA key has {bits} bits: those with {least} to {most} are taken")))
         }
         CertificateKeyKind::Rsa { .. }
         | CertificateKeyKind::P256
@@ -132,9 +136,8 @@ fn rsa_bits(key: &[u8]) -> Option<usize> {
 }
 
 impl CertificateKey<'_> {
-    /// # Errors
-    /// Why the signature does not show that the peer holds the key.
-    pub(super) fn verify(&self, scheme: SignatureScheme, message: &[u8], signature: &[u8]) -> Result<(), String> {
+    /// Checks that the peer holds the key.
+    pub(super) fn verify(&self, scheme: SignatureScheme, message: &[u8], signature: &[u8]) -> Result<(), Error> {
         let is_good = match self.kind {
             CertificateKeyKind::Rsa { bits } if bits < RING_RSA_BITS_MIN => {
                 short_rsa(self.bytes, scheme, message, signature)
@@ -147,10 +150,10 @@ impl CertificateKey<'_> {
         };
         match is_good {
             Some(true) => Ok(()),
-            Some(false) => {
-                Err("the BMC does not hold the key of its own certificate: the signature is wrong".to_owned())
+            Some(false) => Err(fault("the BMC does not hold the key of its own certificate: the signature is wrong")),
+            None => {
+                Err(fault(format!("the BMC signs with {scheme:?}, which does not go with the key in its certificate")))
             }
-            None => Err(format!("the BMC signs with {scheme:?}, which does not go with the key in its certificate")),
         }
     }
 }
@@ -173,7 +176,7 @@ fn algorithm(kind: CertificateKeyKind, scheme: SignatureScheme) -> Option<&'stat
     })
 }
 
-/// The same for keys that ring finds too short.
+/// Checks a signature with a key that ring finds too short.
 fn short_rsa(key: &[u8], scheme: SignatureScheme, message: &[u8], signature: &[u8]) -> Option<bool> {
     use SignatureScheme as Scheme;
     let key = RsaPublicKey::from_pkcs1_der(key).ok()?;
@@ -247,8 +250,9 @@ mod tests {
                 let key = of_certificate(&certificate).unwrap();
                 assert_eq!(key.kind, kind);
                 assert_eq!(key.verify(scheme, message, &signature), Ok(()), "{kind:?}");
-                assert!(key.verify(scheme, b"another", &signature).unwrap_err().contains("does not hold the key"));
-                let other = key.verify(SignatureScheme::RSA_PSS_SHA256, message, &signature).unwrap_err();
+                let forged = key.verify(scheme, b"another", &signature).unwrap_err().to_string();
+                assert!(forged.contains("does not hold the key"), "{forged}");
+                let other = key.verify(SignatureScheme::RSA_PSS_SHA256, message, &signature).unwrap_err().to_string();
                 assert!(other.contains("RSA_PSS_SHA256, which does not go with the key"), "{other}");
             }
         }
@@ -263,7 +267,8 @@ mod tests {
         }
         for bits in [256, 16384] {
             let error = of_certificate(&certificate(true, &rsa_info(&key(bits)))).unwrap_err();
-            assert!(error.starts_with(&format!("the BMC's RSA key has {bits} bits")), "{error}");
+            let text = format!("the BMC's RSA key has {bits} bits: those with 512 to 8192 are taken");
+            assert_eq!(error, Error::General(text));
         }
     }
 

@@ -120,7 +120,7 @@ async fn ask(dialer: &Dialer, host: &str, port: u16, suites: &[u16]) -> Option<N
     picked(kind, &body)
 }
 
-/// Of a record's type and the beginning of what is in it.
+/// Reads the picked suite from a record's type and the beginning of its content.
 fn picked(kind: u8, body: &[u8]) -> Option<NegotiatedSuite> {
     const HANDSHAKE: u8 = 22;
     const SERVER_HELLO: u8 = 2;
@@ -156,7 +156,7 @@ fn hello(suites: &[u16], random: &[u8; 32]) -> Option<Vec<u8>> {
     Some([&[22, 3, 1], with_length(message)?.as_slice()].concat())
 }
 
-/// For fuzzing.
+/// Reads `bytes` as a handshake: an entry for fuzzing.
 pub(super) fn check(bytes: &[u8]) {
     drop(picked(22, bytes).map(|picked| in_words(&[picked])));
 }

@@ -33,7 +33,7 @@ impl fmt::Display for BootFileName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BootFileSet {
     pub kernel: BootFile,
-    /// Without the seed, which is another one for each boot.
+    /// The initramfs without the seed, which is another one for each boot.
     pub initramfs: BootFile,
     /// The agent in the initramfs, where the ramdisk's manifest names it.
     pub agent: Option<Sha256>,

@@ -4,11 +4,9 @@ use std::{fmt, ops::Range};
 
 use firesteel_facts::Sha256;
 
-use super::{
-    BootAsker,
-    coverage::Coverage,
-    files::{BootFileName, BootFileSet},
-};
+use super::BootAsker;
+use super::coverage::Coverage;
+use super::files::{BootFileName, BootFileSet};
 
 /// What a boot token seals besides its claims: who asked, and which files belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! DHCP for that, which the leases show, and a machine elsewhere has no such address at all.
 //!
 //! ```text
-//!   boot script asked for ──► Asked{from, holder, rule} ──► Observation::ask ──► BootAsker (a token may be made)
-//!                                                                          └──► AskerMismatch (none is)
+//!   boot script wanted ──► BootScriptRequest ──► Observation::ask ──► BootAsker (a token may be made)
+//!                                                               └──► AskerMismatch (none is)
 //!   token made ──► Observation::grant ──► sealed with the digests of its files (BootSeal)
 //!   bytes of kernel and initramfs sent for it, over any requests and ranges ──► Observation::sent
 //!   hello with it ──► Observation::hello ──► counts once all bytes were sent, else UnseenBoot says what is missing
@@ -39,7 +39,7 @@ pub enum AskerRule {
     FirstAsker,
 }
 
-/// Who has the asker's address by a live lease of ours.
+/// The holder of the sender's address, by a live lease of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressHolder {
     /// A MAC address of the host itself.
@@ -162,7 +162,7 @@ impl Observation {
         let from = asked.from.to_canonical();
         let judged = match (asked.holder, asked.rule) {
             (AddressHolder::Host, _) => {
-                // Who has the host's lease goes before everyone, and no other one comes after it.
+                // The holder of the host's lease goes before all others, and no other one comes after it.
                 self.first = Some(from);
                 Ok(BootAsker::Leased(from))
             }

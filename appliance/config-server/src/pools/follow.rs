@@ -1,9 +1,7 @@
 //! What makes a pass due.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use firesteel_kube::{ObjectChange, Objects};
 use firesteel_resources::machine_config::{MachineConfig, pool::MachineConfigPool};
@@ -12,9 +10,9 @@ use firesteel_runtime::ControllerError;
 use super::pass::PoolReconciler;
 use crate::ConfigController;
 
-/// From a change to its pass: what is applied together is one pass.
+/// The time from a change to its pass: what is applied together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
-/// From a pass in which something failed to the next one.
+/// The time from a pass in which something failed to the next one.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// The pools and machine configs that there are.
@@ -22,12 +20,12 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct FollowedPools {
     pub(super) pools: BTreeMap<String, MachineConfigPool>,
     pub(super) configs: BTreeMap<String, MachineConfigVersion>,
-    /// Machine configs that are stored and cannot be read. Nobody knows which pools select them, so that none is rendered
+    /// Machine configs that are stored and cannot be read. Which pools select them is unknown, so that none is rendered
     /// without them.
     pub(super) unreadable: BTreeSet<String>,
 }
 
-/// Of a machine config no more than what decides whether it is read again.
+/// What of a machine config decides whether it is read again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineConfigVersion {
     pub(super) labels: BTreeMap<String, String>,
@@ -61,10 +59,10 @@ impl ConfigController {
         let configs: Objects<MachineConfig> = self.inner.config_objects.clone();
         let mut pool_changes = pools.subscribe().await?;
         let mut config_changes = configs.subscribe().await?;
-        let mut trust_changes = self.config().trust.subscribe();
+        let mut trust_changes = self.handles().trust.subscribe();
         let (mut followed, mut pass) = (FollowedPools::default(), PoolReconciler::new(self.clone()));
         let (mut pools_read, mut configs_read, mut due) = (false, false, PoolWork::ALL);
-        let runtime = std::sync::Arc::clone(&self.config().runtime);
+        let runtime = std::sync::Arc::clone(&self.handles().runtime);
         let mut due_at = runtime.uptime() + SETTLE;
         loop {
             let was_due = due != PoolWork::default();
@@ -87,7 +85,7 @@ impl ConfigController {
                 _ = trust_changes.changed() => due.stubs = true,
                 () = runtime.sleep_until(due_at), if is_due => {
                     // Whose Secrets and hosts were not read yet would look as if there were none.
-                    if !self.knows_hosts().await {
+                    if !self.handles().knows_hosts().await {
                         continue;
                     }
                     let is_done = pass.run(&followed, due).await;

@@ -23,7 +23,7 @@ pub(crate) struct PoolMember {
 }
 
 impl PoolMember {
-    /// As the newest step left it.
+    /// Describes a host as its newest step left it.
     pub(crate) fn of(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Self {
         let user_data = host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default();
         let attempt = memory.applied.as_ref().filter(|_| memory.state == HostState::Provisioned).map(|one| one.attempt);
@@ -39,7 +39,7 @@ impl PoolMember {
 }
 
 impl ConfigController {
-    /// The machines of each of these pools.
+    /// Counts the machines of each of these pools.
     pub(super) fn machines_of<'a>(
         &self,
         pools: &Pools,

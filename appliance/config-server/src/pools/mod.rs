@@ -1,4 +1,4 @@
-//! Pools: rendered, told in their status, and led to by managed stubs.
+//! Pools: rendered, described by their status, and led to by managed stubs.
 //!
 //! ```text
 //! MachineConfigPool ─┐                    ┌─► what the config server serves (in memory)
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A pass begins a moment after a change, so that many changes at once are one pass. It reads what it needs again and
-//! decides by `firesteel_ignition`; what fails for one object is told on it and tried again, and the others go on. A
+//! decides by `firesteel_ignition`; what fails for one object shows on it and is tried again, and the others go on. A
 //! pool that cannot be rendered any more goes on being served as it was rendered last in this process; after a restart
-//! its hosts are told to wait (500) until it is mended. Upstream serves a new rendering only once a node has taken it;
+//! its hosts have to wait (500) until it is mended. Upstream serves a new rendering only once a node has taken it;
 //! here none that runs ever does, so that it is served at once. Nor is it stored as a MachineConfig (`rendered-…`): its
 //! name in the status and in the journals of hosts is a digest of its content.
 
@@ -18,21 +18,16 @@ mod follow;
 mod machines;
 mod pass;
 mod status;
+mod stub_changes;
 mod stubs;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::{collections::BTreeMap, time::Duration};
 
-use firesteel_ignition::{
-    self as ignition,
-    render::Rendered,
-    stub::{form, names::may_be_of_pool},
-};
+use firesteel_ignition::stub::{form, names::may_be_of_pool};
+use firesteel_ignition::{self as ignition, render::Rendered};
 use firesteel_resources::Secret;
-use firesteel_runtime::{HostKey, Runtime, timeout};
+use firesteel_runtime::{HostKey, Runtime, lock, timeout};
 use tokio::sync::{Notify, SetOnce};
 
 use crate::ConfigRefusal;
@@ -79,7 +74,7 @@ pub(crate) fn unrendered(pool: &str, fault: Option<&str>) -> ConfigRefusal {
 
 impl Pools {
     fn lock(&self) -> MutexGuard<'_, PoolIndex> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     /// Waits until all pools have been read after a start. `false`: they were not in time.

@@ -1,11 +1,12 @@
-//! A pool's status: pure. The conditions are upstream's (`machine-config-operator`, `pkg/controller/node/status.go`), in
-//! its words where they mean the same; ours are `StubsManaged`, and `ServedWithoutToken` where the operator has chosen it.
+//! A pool's status: pure. The conditions are upstream's (`machine-config-operator`, `pkg/controller/node/status.go`),
+//! in its words where they mean the same; ours are `StubsManaged`, and `ServedWithoutToken` where the operator has
+//! chosen it.
 
 use firesteel_ignition::render::Rendered;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Of a message: upstream's have no bound, an object has.
+/// The most bytes of a message: upstream's have no bound, an object has.
 const MESSAGE_BYTES_MAX: usize = 4096;
 /// Machines or stubs that are named.
 const NAMED_MAX: usize = 10;
@@ -21,11 +22,11 @@ pub(super) struct PoolCounts {
     pub(super) total: u32,
     /// Their OS runs.
     pub(super) ready: u32,
-    /// And with what is rendered now.
+    /// Compares with what is rendered now.
     pub(super) updated: u32,
     /// They fetched a config, and their OS does not run yet.
     pub(super) under_way: u32,
-    /// Whose installation or first boot failed, by name.
+    /// The names of those whose installation or first boot failed.
     pub(super) degraded: Vec<String>,
 }
 

@@ -2,28 +2,24 @@
 //!
 //! | Secret | what it is | what is done |
 //! |---|---|---|
-//! | `<pool>-user-data-managed` | ours: made where hosts are, owned by the pool | written anew while nobody changed it |
-//! | the same, changed by somebody | customised, and not owned by the pool any more: it stays when the pool goes | as the next |
+//! | `<pool>-user-data-managed` | ours: made where hosts are, owned by the pool | written again while no one else changed it |
+//! | the same, changed by its owner | customised, and not owned by the pool any more: it stays when the pool goes | as the next |
 //! | `<pool>-user-data`, and user data that leads here, whether a host names it or not | the owner's | spec 2 becomes 3.2, our CA the present one; all else stays |
 //!
-//! Whether somebody changed a managed stub is told by a digest in an annotation: of what was written last. Upstream has
+//! An annotation with the digest of what was written last shows whether a managed stub was changed. Upstream has
 //! its stubs in the namespace of the machines; a host finds its user data in its own namespace, so each namespace with
 //! hosts has the stubs of all pools.
 
-use firesteel_ignition::stub::{
-    authority::StubCaChange,
-    upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade},
-};
-use firesteel_resources::{
-    OwnerReference, Secret,
-    secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
-};
+use firesteel_ignition::stub::authority::StubCaChange;
+use firesteel_ignition::stub::upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade};
+use firesteel_resources::secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS};
+use firesteel_resources::{OwnerReference, Secret};
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
-/// Digest of the user data that was written last; other user data is somebody's.
+/// Digest of the user data that was written last; other user data is not ours.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
-/// As the installer writes it: the user data is no template.
+/// The key by which the installer says that the user data is no template.
 const DISABLE_TEMPLATING: &str = "disableTemplating";
 
 /// What is wanted in a Secret of ours.
@@ -37,13 +33,10 @@ pub(super) struct ManagedStub {
 /// What is to be done with a Secret that is there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StubAction {
+    /// It is as it should be.
     Nothing,
     /// Its user data becomes this; in words what that is.
-    Write {
-        bytes: SecretBytes,
-        is_ours: bool,
-        what: String,
-    },
+    Write { bytes: SecretBytes, is_ours: bool, what: String },
     /// A person has to look at it.
     LeftAlone(String),
 }
@@ -69,14 +62,14 @@ fn is_untouched(secret: &Secret, bytes: &[u8]) -> bool {
     secret.metadata.annotation(WRITTEN) == Some(sha256(bytes).as_str())
 }
 
-/// The owners that a managed stub should have, where it has others. While it is ours the pool is one, and takes it along
-/// when it goes; what somebody wrote is his, and stays.
+/// The owners that a managed stub should have, where it has others. While it is ours the pool is one, and takes it
+/// along when it goes; what its owner wrote stays.
 pub(super) fn other_owners(secret: &Secret, managed: &ManagedStub) -> Option<Vec<OwnerReference>> {
     let (bytes, ManagedStub { stub, owner }) = (secret.user_data()?, managed);
     let is_ours = is_untouched(secret, bytes) || stub.as_bytes() == bytes;
     let owners = &secret.metadata.owner_references;
     let is_pool = |one: &OwnerReference| one.uid == owner.uid;
-    // An object has one controller, and one that somebody else gave it is his to take away.
+    // An object has one controller, and one of another owner is not ours to take away.
     let is_taken = owners.iter().any(|one| is_pool(one) || one.controller == Some(true));
     match is_ours {
         true if !is_taken => Some(owners.iter().chain([owner]).cloned().collect()),
@@ -85,7 +78,7 @@ pub(super) fn other_owners(secret: &Secret, managed: &ManagedStub) -> Option<Vec
     }
 }
 
-/// `managed`: what is wanted in this Secret, where it is one of ours.
+/// Decides what to do with a Secret. `managed`: what is wanted in it, where it is one of ours.
 pub(super) fn decide(secret: &Secret, managed: Option<&ManagedStub>, ours: &UpgradeTargets<'_>) -> StubAction {
     let Some(bytes) = secret.user_data() else {
         return StubAction::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
@@ -97,7 +90,7 @@ pub(super) fn decide(secret: &Secret, managed: Option<&ManagedStub>, ours: &Upgr
     if is_wanted && (is_untouched || secret.immutable == Some(true)) {
         return StubAction::Nothing;
     }
-    // Whoever wrote what is wanted changed nothing: from now on it is ours again.
+    // What is there is what is wanted: from now on it is ours again.
     let work = match managed.filter(|_| is_untouched || is_wanted) {
         Some(wanted) => StubAction::Write {
             bytes: SecretBytes(wanted.to_vec()),
@@ -145,7 +138,7 @@ fn owners(upgrade: Upgrade) -> StubAction {
     }
 }
 
-/// Carries the work out on the Secret; whoever calls stores it.
+/// Carries the work out on the Secret; the caller stores it.
 pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what: &str, now: Timestamp) {
     let key = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)).unwrap_or(USER_DATA_KEYS[0]);
     let digest = sha256(&bytes.0);
@@ -162,13 +155,9 @@ pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use base64::{Engine as _, engine::general_purpose::STANDARD};
-    use firesteel_ignition::{
-        StubAuthority,
-        stub::{
-            managed_stub::{Endpoint, StubSpec, managed},
-            spec2::Sectors,
-        },
-    };
+    use firesteel_ignition::StubAuthority;
+    use firesteel_ignition::stub::managed_stub::{Endpoint, StubSpec, managed};
+    use firesteel_ignition::stub::spec2::Sectors;
 
     use super::*;
 

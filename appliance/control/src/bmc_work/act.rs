@@ -13,7 +13,7 @@ use crate::power::BmcSession;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Booting<'a> {
     pub(super) via: BootVia,
-    /// For protocols that have no way to leave the firmware's mode alone.
+    /// The firmware's mode, for protocols that have no way to leave it alone.
     pub(super) mode: BmcBootMode,
     /// What the owner asked for.
     pub(super) wanted_mode: Option<BmcBootMode>,
@@ -43,70 +43,67 @@ pub(super) async fn act(
     action: BmcAction,
     booting: Booting<'_>,
 ) -> Result<PowerCallFindings, Error> {
-    let (mut was_off, mut no_override, mut once_unset, mut override_left) = (false, None, None, None);
-    let note = match action {
+    let found = match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
-            return Ok(PowerCallFindings {
-                power: Some(seen.power),
-                macs: Some(macs_of(&seen)),
-                ..PowerCallFindings::default()
-            });
-        }
-        BmcAction::NetBoot => {
-            let set = client.order_boot(booting.desired_boot(), booting.mode).await?;
-            let power = client.power().await?;
-            was_off = power == PowerState::Off;
-            let reset = if was_off { PowerAction::On } else { PowerAction::ForceRestart };
-            let switched = client.change_power(reset).await?;
-            let boot = match set {
-                BootSet::Confirmed => None,
-                BootSet::Unverified { seen } => {
-                    let note = format!("booting once from the network was ordered and is unverified: {seen}");
-                    once_unset = Some(seen);
-                    Some(note)
-                }
-                BootSet::NotOffered { why } => {
-                    let note = format!("the host boots by its own order: the BMC has no boot override ({why})");
-                    no_override = Some(why);
-                    Some(note)
-                }
-            };
-            boot.into_iter().chain(unconfirmed(&switched)).reduce(|one, other| format!("{one}; {other}"))
+            let (power, macs) = (Some(seen.power), Some(macs_of(&seen)));
+            return Ok(PowerCallFindings { power, macs, ..PowerCallFindings::default() });
         }
         BmcAction::ReadOnce => return read_once(client).await,
+        BmcAction::NetBoot => net_boot(client, booting).await?,
         BmcAction::PowerOn => {
             let freed = freed(client).await;
             let switched = client.change_power(PowerAction::On).await?;
-            freed.into_iter().chain(unconfirmed(&switched)).reduce(|one, other| format!("{one}; {other}"))
+            noted(joined(freed, unconfirmed(&switched)))
         }
-        BmcAction::PowerOff { hard: true } => unconfirmed(&client.change_power(PowerAction::ForceOff).await?),
-        BmcAction::PowerOff { hard: false } => unconfirmed(&client.change_power(PowerAction::GracefulOff).await?),
+        BmcAction::PowerOff { hard: true } => noted(unconfirmed(&client.change_power(PowerAction::ForceOff).await?)),
+        BmcAction::PowerOff { hard: false } => {
+            noted(unconfirmed(&client.change_power(PowerAction::GracefulOff).await?))
+        }
         BmcAction::Cycle => {
             let freed = freed(client).await;
-            unconfirmed(&client.change_power(PowerAction::ForceRestart).await?).or(freed)
+            noted(unconfirmed(&client.change_power(PowerAction::ForceRestart).await?).or(freed))
         }
         BmcAction::TakeBootBack => match client.take_boot_back().await? {
-            None => None,
+            None => noted(None),
             Some(BootSet::Confirmed) => {
-                Some("the boot override was still set after the installation, and was taken back".to_owned())
+                let text = "the boot override was still set after the installation, and was taken back";
+                noted(Some(text.to_owned()))
             }
             Some(BootSet::Unverified { seen: why } | BootSet::NotOffered { why }) => {
-                override_left = Some(why);
-                None
+                PowerCallFindings { override_left: Some(why), ..PowerCallFindings::default() }
             }
         },
     };
-    let power = Some(client.power().await?);
-    Ok(PowerCallFindings {
-        power,
-        note,
-        was_off,
-        no_override,
-        once_unset,
-        override_left,
-        ..PowerCallFindings::default()
-    })
+    Ok(PowerCallFindings { power: Some(client.power().await?), ..found })
+}
+
+fn noted(note: Option<String>) -> PowerCallFindings {
+    PowerCallFindings { note, ..PowerCallFindings::default() }
+}
+
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    one.into_iter().chain(other).reduce(|one, other| format!("{one}; {other}"))
+}
+
+async fn net_boot(client: &dyn BmcSession, booting: Booting<'_>) -> Result<PowerCallFindings, Error> {
+    let set = client.order_boot(booting.desired_boot(), booting.mode).await?;
+    let was_off = client.power().await? == PowerState::Off;
+    let reset = if was_off { PowerAction::On } else { PowerAction::ForceRestart };
+    let switched = client.change_power(reset).await?;
+    let (boot, once_unset, no_override) = match set {
+        BootSet::Confirmed => (None, None, None),
+        BootSet::Unverified { seen } => {
+            let note = format!("booting once from the network was ordered and is unverified: {seen}");
+            (Some(note), Some(seen), None)
+        }
+        BootSet::NotOffered { why } => {
+            let note = format!("the host boots by its own order: the BMC has no boot override ({why})");
+            (Some(note), None, Some(why))
+        }
+    };
+    let note = joined(boot, unconfirmed(&switched));
+    Ok(PowerCallFindings { note, was_off, no_override, once_unset, ..PowerCallFindings::default() })
 }
 
 async fn read_once(client: &dyn BmcSession) -> Result<PowerCallFindings, Error> {
@@ -118,7 +115,7 @@ async fn read_once(client: &dyn BmcSession) -> Result<PowerCallFindings, Error> 
     Ok(PowerCallFindings { once_unread, ..PowerCallFindings::default() })
 }
 
-/// What a BMC says against what it was told.
+/// Returns what a BMC says that differs from the order that it got.
 fn unconfirmed(set: &PowerSet) -> Option<String> {
     match set {
         PowerSet::Nothing | PowerSet::Confirmed | PowerSet::Untold => None,
@@ -126,8 +123,8 @@ fn unconfirmed(set: &PowerSet) -> Option<String> {
     }
 }
 
-/// Before a boot that is not ours to direct: an override that was left over would have the host netboot. It does no
-/// harm where it stays (the boot entry then sends the host to its disk), so it stops nothing.
+/// Takes back an override that was left over before a boot that is not ours to direct: the host would netboot by it. It
+/// does no harm where it stays (the boot entry then sends the host to its disk), so it stops nothing.
 async fn freed(client: &dyn BmcSession) -> Option<String> {
     match client.free_boot().await {
         Ok(None | Some(BootSet::Confirmed)) => None,

@@ -94,7 +94,7 @@ fn each_address_that_is_admitted_is_one_for_its_driver() {
     assert!(admitted > 500, "{admitted} were admitted");
 }
 
-/// One 404 of a BMC that restarted stopped all work on its host until somebody edited it.
+/// One 404 of a BMC that restarted stopped all work on its host until its spec was edited.
 #[test]
 fn what_a_bmc_says_is_asked_again_and_only_a_refused_order_is_no_soft_power_off() {
     let soft = BmcAction::PowerOff { hard: false };

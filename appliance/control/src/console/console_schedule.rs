@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use firesteel_plan::{
-    HostInputs, HostMemory,
-    host::{HostState, progress_outlook},
-};
+use firesteel_plan::host::{HostState, progress_outlook};
+use firesteel_plan::{HostInputs, HostMemory};
 use firesteel_resources::host_journal::InstanceRecord;
 use jiff::{SignedDuration, Timestamp};
 
-/// A new OS whose first boot takes longer has its reasons; whoever looks for them has the BMC.
+/// How long the first boot of a new OS is read; where it takes longer, the BMC itself shows its console.
 const FIRST_BOOT: SignedDuration = SignedDuration::from_mins(10);
-/// Between two tries, the first one and the longest.
+/// The time between two tries, the first one and the longest.
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// What was heard for so long was no try.
@@ -38,8 +36,8 @@ impl ConsoleInputs {
         }
     }
 
-    /// Whether the host's console is read: while the host is worked on, and while its new OS boots for the first time.
-    /// Before and after it belongs to whoever uses the host.
+    /// Says whether the host's console is read: while the host is worked on, and while its new OS boots for the first
+    /// time. Before and after it belongs to the user of the host.
     pub(crate) fn is_wanted(&self, instance: Option<&InstanceRecord>, now: Timestamp) -> bool {
         let boots_first = self.installed.is_some_and(|(attempt, at)| {
             let runs = instance.is_some_and(|seen| seen.attempt == attempt && seen.running_at.is_some());

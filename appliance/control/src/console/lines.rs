@@ -7,13 +7,13 @@
 
 use firesteel_wire::text::is_hidden;
 
-/// Of one line; what is longer goes on in the next one.
+/// The most bytes of one line; what is longer goes on in the next one.
 pub(crate) const LINE_BYTES_MAX: usize = firesteel_wire::limits::LOG_LINE_BYTES_MAX;
-/// Of a control sequence: five numbers are few, sixteen are many.
+/// The most bytes of a control sequence: five numbers are few, sixteen are many.
 const SEQUENCE_BYTES_MAX: usize = 64;
-/// Of a title or another text for the terminal itself, which is left out.
+/// The most bytes of a title or another text for the terminal itself, which is left out.
 const TERMINAL_TEXT_BYTES_MAX: usize = 256;
-/// Of one character in UTF-8.
+/// The most bytes of one character in UTF-8.
 const UTF8_BYTES_MAX: usize = 4;
 
 /// Where in a control sequence it is.
@@ -21,13 +21,13 @@ const UTF8_BYTES_MAX: usize = 4;
 enum Sequence {
     #[default]
     None,
-    /// After ESC.
+    /// ESC has come.
     Begun,
-    /// After ESC and a space to `/`: one more character.
+    /// ESC and a space to `/` have come: one more character follows.
     Short,
-    /// After `ESC [`: what came since.
+    /// `ESC [` has come, and this since.
     Control(Vec<u8>),
-    /// After `ESC ]` and the like: how much came since, and whether the last of it was ESC.
+    /// `ESC ]` or the like has come, so much since, and whether the last of it was ESC.
     ForTerminal(usize, bool),
 }
 
@@ -92,7 +92,7 @@ impl ConsoleScreen {
             b'[' => self.sequence = Sequence::Control(Vec::new()),
             b']' | b'P' | b'X' | b'^' | b'_' => self.sequence = Sequence::ForTerminal(0, false),
             0x20..=0x2f => self.sequence = Sequence::Short,
-            // Down a row, to the next one, or everything anew.
+            // Down a row, to the next one, or a reset.
             b'D' | b'E' | b'c' => self.end_line(out),
             0x30..=0x7e => {}
             _ => self.push_byte(byte, out),

@@ -1,4 +1,4 @@
-//! What is not told of a console's lines: pure. Firmware and iPXE show the URLs that they load from, and with them the
+//! What is hidden in a console's lines: pure. Firmware and iPXE show the URLs that they load from, and with them the
 //! boot's token; an OS may show anything.
 //!
 //! | hidden | how it is known |
@@ -41,7 +41,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// `secrets`: texts that are never told, whatever stands around them.
+    /// Makes a mask. `secrets`: texts that are always hidden, whatever stands around them.
     pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut secrets: Vec<String> = secrets.into_iter().filter(|text| text.len() >= SECRET_BYTES_MIN).collect();
         // One that has another in it goes whole.
@@ -49,7 +49,7 @@ impl Mask {
         Self { secrets, ..Self::default() }
     }
 
-    /// The next line, as it is told.
+    /// Returns the next line as it may be shown.
     pub(crate) fn line(&mut self, line: &str) -> String {
         let mut hidden = Vec::new();
         self.key(line, &mut hidden);
@@ -77,7 +77,7 @@ impl Mask {
         }
     }
 
-    /// Tokens, whole and wrapped.
+    /// Hides tokens, whole and wrapped.
     fn runs(&mut self, line: &str, hidden: &mut Vec<Range<usize>>) {
         let carried = std::mem::take(&mut self.carried);
         for run in all_runs(line) {
@@ -114,7 +114,7 @@ fn all_runs(line: &str) -> Vec<Range<usize>> {
     runs
 }
 
-/// As in `http://10.0.0.1:8080/boot/TOKEN/initramfs`.
+/// Says whether a run stands in a URL as in `http://10.0.0.1:8080/boot/TOKEN/initramfs`.
 fn is_in_url(line: &str, run: &Range<usize>) -> bool {
     let before = &line[..run.start];
     let word = before.rsplit(' ').next().unwrap_or_default();
@@ -260,7 +260,7 @@ mod tests {
         let line = format!("http://10.0.0.1:8080/boot/{token}/kernel... ok");
         assert_eq!(told(&[&line, "next one"]), ["http://10.0.0.1:8080/boot/[redacted]/kernel... ok", "next one"]);
         assert_eq!(told(&[&format!("token is {token}")]), ["token is [redacted]"]);
-        // A line of one word may be the rest of a token, but not one after the other for ever.
+        // A line of one word may be the rest of a token, but not one after the other without end.
         let url = format!("http://10.0.0.1:8080/boot/{token}");
         let words: Vec<&str> = std::iter::once(url.as_str()).chain(std::iter::repeat_n("a-word", 100)).collect();
         assert_eq!(told(&words).last().map(String::as_str), Some("a-word"));

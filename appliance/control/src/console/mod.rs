@@ -8,7 +8,7 @@
 //!
 //! A console is read while its host has a slot (it is inspected, written or cleaned; before power-on, so that firmware
 //! is heard) and while its new OS boots for the first time, at most ten minutes. Slots bound how many are read;
-//! [`CONSOLES_MAX`] does whatever the slots are. It is only listened to: nothing is ever typed. Where somebody else
+//! [`CONSOLES_MAX`] does whatever the slots are. It is only listened to: nothing is ever typed. Where another client
 //! listens, it waits.
 //!
 //! It is a guest, and the host's work knows nothing of it:
@@ -35,27 +35,27 @@ pub use text::ConsoleText;
 
 /// Consoles that are read at a time: a socket each.
 const CONSOLES_MAX: usize = 128;
-/// A session with its engine, the bytes that nobody has read yet, and the lines that these become.
+/// A session with its engine, the bytes that are not read yet, and the lines that these become.
 const CONSOLE_BYTES: usize = 64 << 10;
 /// All consoles at most.
 pub const CONSOLES_BYTES_MAX: usize = CONSOLES_MAX * CONSOLE_BYTES;
 /// Login and activation; the driver bounds each request by itself.
 pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(45);
-/// A line that does not go on for so long is told as it is: a prompt, or the last words.
+/// A line that does not go on for so long is logged as it is: a prompt, or the last words.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// Refused logins in one work: a BMC that takes others of the same user has something against consoles.
 pub(crate) const REFUSED_MAX: u32 = 3;
-/// Between two looks whether the power side has logged in.
+/// The time between two looks whether the power side has logged in.
 pub(crate) const LOOK: Duration = Duration::from_secs(5);
 /// Consoles that had to give way come back after so long.
 const STAY_AWAY: Duration = Duration::from_secs(600);
-/// For a console to be let go, where somebody waits for its session.
+/// How long the power side waits until a console is let go for its session.
 pub(crate) const LET_GO: Duration = Duration::from_secs(5);
 
-/// What the reader of a console is told.
+/// Orders for the reader of a console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConsoleControl {
-    /// Nobody wants it any more.
+    /// The console is not wanted any more.
     pub(crate) is_over: bool,
     /// How often it had to give way.
     pub(crate) gave_way: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Consoles {
     readers: HashMap<HostKey, ConsoleReader>,
     /// Sessions at each BMC, also those that are about to be or to end.
     open: HashMap<String, usize>,
-    /// Until when BMCs are left alone, by uptime.
+    /// The uptime until which each BMC is left alone.
     away: HashMap<String, Duration>,
     count: u64,
 }
@@ -91,7 +91,7 @@ pub(crate) struct ConsoleTarget {
 }
 
 impl ConsoleTarget {
-    /// `None`: nothing that has a console which is understood here.
+    /// Reads what is to be heard of a host; `None` where it has no console that is understood here.
     pub(crate) fn of(host: &BareMetalHost, hears: impl Fn(&BmcAddress) -> bool) -> Option<Self> {
         let bmc = host.spec.usable_bmc()?;
         let address = BmcAddress::parse(&bmc.address).ok().filter(hears)?;
@@ -132,7 +132,7 @@ impl Consoles {
         Some((self.count, receiver))
     }
 
-    /// Nobody wants to read it any more.
+    /// Stops to read a console that is not wanted any more.
     pub(crate) fn end(&mut self, key: &HostKey) {
         if let Some(reader) = self.readers.remove(key) {
             reader.orders.send_modify(|orders| orders.is_over = true);
@@ -143,7 +143,8 @@ impl Consoles {
         self.readers.get(key).is_some_and(|reader| reader.number == number)
     }
 
-    /// At which BMC a console may be opened now; it counts as open from here on, until [`Consoles::closed`].
+    /// Returns the BMC at which a console may be opened now. It counts as open from then on, until
+    /// [`Consoles::closed`].
     pub(crate) fn opens(&mut self, key: &HostKey, number: u64, now: Duration) -> Option<String> {
         let reader = self.readers.get(key).filter(|reader| reader.number == number)?;
         let place = reader.target.place.clone();

@@ -9,17 +9,11 @@ use firesteel_resources::{BareMetalHost, host_journal::InstanceRecord};
 use firesteel_runtime::{HostKey, key_of, timeout};
 use tokio::sync::watch;
 
-use super::{
-    ConsoleControl, ConsoleTarget, ConsoleText, LET_GO, LOOK, OPEN_TIMEOUT, REFUSED_MAX, SILENCE,
-    console_schedule::{ConsoleBudget, ConsoleInputs, ConsoleTries},
-    place_of,
-};
-use crate::{
-    bmc_logins::{BmcLogin, BmcLogins},
-    logins::BmcAccount,
-    power::{BmcConsole, ConsoleAttachResult},
-    shared::Shared,
-};
+use super::console_schedule::{ConsoleBudget, ConsoleInputs, ConsoleTries};
+use super::{ConsoleControl, ConsoleTarget, ConsoleText, LET_GO, LOOK, OPEN_TIMEOUT, REFUSED_MAX, SILENCE, place_of};
+use crate::bmc_logins::{BmcLogin, BmcLogins};
+use crate::power::{BmcConsole, ConsoleAttachResult};
+use crate::{logins::BmcAccount, shared::Shared};
 
 /// A session at a BMC, or one that is about to be; gone when it is dropped.
 struct OpenConsole {
@@ -55,7 +49,7 @@ struct ConsoleWriter {
 }
 
 /// Begins and ends to read consoles.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ConsoleReaders {
     pub(crate) shared: Arc<Shared>,
     pub(crate) logins: BmcLogins,
@@ -74,14 +68,14 @@ impl ConsoleReaders {
         let begun = self.shared.views().consoles.begin(&key, target);
         let Some((number, orders)) = begun else { return };
         let readers = self.clone();
-        self.shared.spawn_outward(async move { readers.read_console(key, number, orders).await });
+        self.shared.tasks.spawn_outward(async move { readers.read_console(key, number, orders).await });
     }
 
     /// Lets go of the consoles at a BMC that has no session left, and waits until they are closed. `false`: there were
     /// none, and nothing is gained by trying again.
     pub(crate) async fn consoles_give_way(&self, address: &BmcAddress) -> bool {
         let place = place_of(address);
-        if !self.shared.views().consoles.give_way(&place, self.shared.handles.runtime.uptime()) {
+        if !self.shared.views().consoles.give_way(&place, self.shared.runtime.uptime()) {
             return false;
         }
         let closed = async {
@@ -89,7 +83,7 @@ impl ConsoleReaders {
                 self.shared.sleep(Duration::from_millis(50)).await;
             }
         };
-        timeout(&*self.shared.handles.runtime, LET_GO, closed).await.is_some()
+        timeout(&*self.shared.runtime, LET_GO, closed).await.is_some()
     }
 
     async fn read_console(self, key: HostKey, number: u64, mut orders: watch::Receiver<ConsoleControl>) {
@@ -104,11 +98,11 @@ impl ConsoleReaders {
                 ConsoleRetry::ForGood => return,
             };
             let over = async { drop(orders.wait_for(|orders| orders.is_over).await) };
-            timeout(&*self.shared.handles.runtime, pause, over).await;
+            timeout(&*self.shared.runtime, pause, over).await;
         }
     }
 
-    /// From the login to the end of the session.
+    /// Tries once, from the login to the end of the session.
     async fn try_console(
         &self,
         told: &mut ConsoleWriter,
@@ -116,12 +110,12 @@ impl ConsoleReaders {
     ) -> ConsoleRetry {
         let key = told.key.clone();
         let Ok(Some(host)) = self.hosts.get(&key.namespace, &key.name).await else { return ConsoleRetry::NotYet };
-        // What is wrong with it the power side finds, and tells.
+        // What is wrong with it the power side finds and reports.
         let Ok(login) = self.logins.login(&key, &host).await else { return ConsoleRetry::NotYet };
         let gave_way = orders.borrow_and_update().gave_way;
         let Some(open) = self.opens(&key, told.number, &login) else { return ConsoleRetry::NotYet };
         let opened = self.logins.bmc.listen(&login.address, &login.credentials);
-        let mut console = match timeout(&*self.shared.handles.runtime, OPEN_TIMEOUT, opened).await {
+        let mut console = match timeout(&*self.shared.runtime, OPEN_TIMEOUT, opened).await {
             Some(Ok(ConsoleAttachResult::To(console))) => console,
             Some(Ok(ConsoleAttachResult::Taken)) => {
                 self.log_console_state(told, "somebody else listens to the serial console: it is tried again");
@@ -138,7 +132,7 @@ impl ConsoleReaders {
             None => return ConsoleRetry::After(Duration::ZERO),
         };
         told.text.hide([login.credentials.password.clone()]);
-        let begin = self.shared.handles.runtime.uptime();
+        let begin = self.shared.runtime.uptime();
         self.log_console_state(told, "the serial console is read");
         let wants_end = |orders: &ConsoleControl| orders.is_over || orders.gave_way != gave_way;
         tokio::select! {
@@ -157,7 +151,7 @@ impl ConsoleReaders {
             );
             return ConsoleRetry::NotYet;
         }
-        ConsoleRetry::After(self.shared.handles.runtime.uptime().saturating_sub(begin))
+        ConsoleRetry::After(self.shared.runtime.uptime().saturating_sub(begin))
     }
 
     /// The right to log in: only with what the BMC took last.
@@ -166,13 +160,13 @@ impl ConsoleReaders {
         if !views.logins.is_good(&login.account, &login.given) {
             return None;
         }
-        let place = views.consoles.opens(key, number, self.shared.handles.runtime.uptime())?;
+        let place = views.consoles.opens(key, number, self.shared.runtime.uptime())?;
         Some(OpenConsole { shared: Arc::clone(&self.shared), place })
     }
 
-    /// Until the console ends.
+    /// Reads until the console ends.
     async fn read_until_closed(&self, console: &mut dyn BmcConsole, told: &mut ConsoleWriter) {
-        let runtime = &*self.shared.handles.runtime;
+        let runtime = &*self.shared.runtime;
         let mut budget = ConsoleBudget::new(runtime.uptime());
         while let Some(ConsoleData { characters, is_lossy }) = console.read_console(SILENCE).await {
             if is_lossy {
@@ -197,16 +191,16 @@ impl ConsoleReaders {
         self.log_console_state(told, "the serial console has ended");
     }
 
-    /// Into the host's log.
+    /// Appends lines to the host's log.
     fn append_lines(&self, told: &ConsoleWriter, lines: impl IntoIterator<Item = String>) {
         let lines: Vec<String> = lines.into_iter().collect();
-        // A host that was made anew has a console of its own.
+        // A host that was deleted and made again has a console of its own.
         if !lines.is_empty() && self.shared.views().consoles.is_current(&told.key, told.number) {
             self.shared.logs.keep_console(&told.key, self.shared.now(), lines);
         }
     }
 
-    /// Of the console itself; once, however often it is so.
+    /// Logs the state of the console itself; the same one once.
     fn log_console_state(&self, told: &mut ConsoleWriter, text: &str) {
         if told.last == text {
             return;

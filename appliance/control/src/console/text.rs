@@ -1,9 +1,7 @@
-//! From what a serial port says to what is told of it.
+//! What a serial port says, as lines that may be shown.
 
-use super::{
-    lines::{ConsoleScreen, LINE_BYTES_MAX},
-    mask::Mask,
-};
+use super::lines::{ConsoleScreen, LINE_BYTES_MAX};
+use super::mask::Mask;
 
 /// One serial port's text: lines without anything hidden or moving in them, and without secrets as far as these are
 /// known.
@@ -14,7 +12,7 @@ pub struct ConsoleText {
 }
 
 impl ConsoleText {
-    /// Texts that are not told from now on, besides what looks like a secret.
+    /// Hides these texts from now on, besides what looks like a secret.
     pub fn hide(&mut self, secrets: impl IntoIterator<Item = String>) {
         self.mask = Mask::new(secrets);
     }

@@ -15,33 +15,13 @@ fn some<T, R>(list: &[T], max: usize, map: impl Fn(&T) -> R) -> Vec<R> {
 }
 
 pub(super) fn parts(parts: &wire::HardwareParts) -> PartsRecord {
-    let wire::Mainboard { manufacturer, product, version, serial, asset_tag } = &parts.board;
-    let board = BoardRecord {
-        manufacturer: field(manufacturer),
-        product: field(product),
-        version: field(version),
-        serial: field(serial),
-        asset_tag: field(asset_tag),
-    };
-    let wire::Chassis { manufacturer, kind, serial, asset_tag } = &parts.chassis;
-    let chassis = ChassisRecord {
-        manufacturer: field(manufacturer),
-        kind: field(kind),
-        serial: field(serial),
-        asset_tag: field(asset_tag),
-    };
-    let wire::MemoryArray { slots, capacity_mib, mapped_mib, error_correction } = &parts.memory;
-    let memory = MemoryArrayRecord {
-        slots: *slots,
-        capacity_mib: *capacity_mib,
-        mapped_mib: *mapped_mib,
-        error_correction: field(error_correction),
-    };
+    let wire::HardwareParts { board, chassis, memory, .. } = parts;
     PartsRecord {
-        board,
-        chassis,
+        board: record!(BoardRecord of board, texts: manufacturer, product, version, serial, asset_tag; values: ;),
+        chassis: record!(ChassisRecord of chassis, texts: manufacturer, kind, serial, asset_tag; values: ;),
         processors: some(&parts.processors, limits::PROCESSORS_MAX, processor),
-        memory,
+        memory: record!(MemoryArrayRecord of memory,
+            texts: error_correction; values: slots, capacity_mib, mapped_mib;),
         modules: some(&parts.modules, limits::MODULES_MAX, module),
         numa: some(&parts.numa, limits::NUMA_NODES_MAX, numa_node),
         pci: some(&parts.pci, limits::PCI_DEVICES_MAX, pci_device),
@@ -54,61 +34,34 @@ pub(super) fn parts(parts: &wire::HardwareParts) -> PartsRecord {
 }
 
 fn processor(processor: &wire::InventoryProcessor) -> ProcessorRecord {
-    let wire::InventoryProcessor { socket, manufacturer, version, serial, cores, threads, max_mhz } = processor;
-    ProcessorRecord {
-        socket: field(socket),
-        manufacturer: field(manufacturer),
-        version: field(version),
-        serial: field(serial),
-        cores: *cores,
-        threads: *threads,
-        max_mhz: *max_mhz,
-    }
+    record!(ProcessorRecord of processor,
+        texts: socket, manufacturer, version, serial; values: cores, threads, max_mhz;)
 }
 
 fn module(module: &wire::MemoryModule) -> ModuleRecord {
-    ModuleRecord {
-        locator: field(&module.locator),
-        bank: field(&module.bank),
-        size_mib: module.size_mib,
-        kind: field(&module.kind),
-        form: field(&module.form),
-        speed_mts: module.speed_mts,
-        configured_mts: module.configured_mts,
-        ranks: module.ranks,
-        ecc: module.ecc,
-        manufacturer: field(&module.manufacturer),
-        serial: field(&module.serial),
-        part: field(&module.part),
-    }
+    record!(ModuleRecord of module,
+        texts: locator, bank, kind, form, manufacturer, serial, part;
+        values: size_mib, speed_mts, configured_mts, ranks, ecc;)
 }
 
 fn numa_node(node: &wire::NumaNode) -> NumaNodeRecord {
-    NumaNodeRecord {
-        id: node.id,
-        cpus: field(&node.cpus),
-        memory_mib: node.memory_mib,
+    record!(NumaNodeRecord of node,
+        texts: cpus; values: id, memory_mib;
         distances: some(&node.distances, limits::NUMA_NODES_MAX, |distance| *distance),
-    }
+    )
 }
 
 fn pci_device(device: &wire::PciDevice) -> PciRecord {
-    PciRecord {
-        address: field(&device.address),
-        class: field(&device.class),
-        class_name: field(&device.class_name),
-        vendor: field(&device.vendor),
-        device: field(&device.device),
-        subsystem_vendor: field(&device.subsystem_vendor),
-        subsystem_device: field(&device.subsystem_device),
-        driver: field(&device.driver),
-        numa_node: device.numa_node,
-        gpu: is_gpu(device),
-    }
+    let gpu = is_gpu(device);
+    record!(PciRecord of device,
+        texts: address, class, class_name, vendor, device, subsystem_vendor, subsystem_device, driver;
+        values: numa_node;
+        gpu,
+    )
 }
 
-/// Display controllers and accelerators of who makes GPUs. BMCs and virtual machines have display
-/// controllers of others, but for one that was long ago sold with BMCs.
+/// Says whether a device is a display controller or an accelerator by a maker of GPUs. BMCs and virtual machines have
+/// display controllers of other makers, except for one that was sold with BMCs long ago.
 fn is_gpu(device: &wire::PciDevice) -> bool {
     const NVIDIA: &str = "10de";
     const AMD: &str = "1002";
@@ -125,19 +78,11 @@ fn nvme_controller(controller: &wire::NvmeController) -> NvmeControllerRecord {
         attached: namespace.attached,
         size_bytes: namespace.size_bytes,
     };
-    NvmeControllerRecord {
-        name: field(&controller.name),
-        model: field(&controller.model),
-        serial: field(&controller.serial),
-        firmware: field(&controller.firmware),
-        transport: field(&controller.transport),
-        pci_address: field(&controller.pci_address),
-        namespaces_max: controller.namespaces_max,
-        total_bytes: controller.total_bytes,
-        unallocated_bytes: controller.unallocated_bytes,
-        identified: controller.identified,
+    record!(NvmeControllerRecord of controller,
+        texts: name, model, serial, firmware, transport, pci_address;
+        values: namespaces_max, total_bytes, unallocated_bytes, identified;
         namespaces: some(&controller.namespaces, limits::NAMESPACES_MAX, namespace),
-    }
+    )
 }
 
 fn management(interface: &wire::ManagementInterface) -> ManagementRecord {
@@ -152,52 +97,36 @@ fn management(interface: &wire::ManagementInterface) -> ManagementRecord {
 }
 
 fn bmc_network(network: &wire::BmcNetwork) -> BmcNetworkRecord {
-    BmcNetworkRecord {
-        channel: network.channel,
-        mac: field(&network.mac),
-        ipv4: field(&network.ipv4),
-        prefix_bits: network.prefix_bits,
+    record!(BmcNetworkRecord of network,
+        texts: mac, ipv4; values: channel, prefix_bits;
         vlan: if network.vlan < 4095 { network.vlan } else { 0 },
         ipv6: some(&network.ipv6, limits::NEIGHBOUR_ADDRESSES_MAX, |address| field(address)),
-    }
+    )
 }
 
 pub(super) fn capabilities(can: &wire::DiskCapabilities) -> CapabilitiesRecord {
-    let security = |security: &wire::AtaSecurity| AtaSecurityRecord {
-        enabled: security.enabled,
-        locked: security.locked,
-        frozen: security.frozen,
-        enhanced_erase: security.enhanced_erase,
-        erase_minutes: security.erase_minutes,
-        enhanced_erase_minutes: security.enhanced_erase_minutes,
+    let security = |security: &wire::AtaSecurity| {
+        record!(AtaSecurityRecord of security,
+            texts: ; values: enabled, locked, frozen, enhanced_erase, erase_minutes, enhanced_erase_minutes;)
     };
     // No list is longer than there are values, whatever was sent.
-    CapabilitiesRecord {
-        discard: can.discard,
-        write_zeroes: can.write_zeroes,
-        discard_zeroes: can.discard_zeroes,
-        identified: can.identified,
+    record!(CapabilitiesRecord of can,
+        texts: ; values: discard, write_zeroes, discard_zeroes, identified, hidden_bytes;
         sanitize: some(&can.sanitize, 3, |method| *method),
         format: some(&can.format, 2, |erase| *erase),
         ata_security: can.ata_security.as_ref().map(security),
         hidden_areas: some(&can.hidden_areas, 2, |area| *area),
-        hidden_bytes: can.hidden_bytes,
-    }
+    )
 }
 
 pub(super) fn health(health: &wire::Health) -> HealthRecord {
-    HealthRecord {
-        failing: health.failing,
+    record!(HealthRecord of health,
+        texts: ;
+        values: failing, celsius, power_on_hours, used_percent, spare_percent, unsafe_shutdowns, media_errors;
         warnings: some(&health.warnings, limits::WARNINGS_MAX, |warning| field(warning)),
-        celsius: health.celsius,
-        power_on_hours: health.power_on_hours,
-        used_percent: health.used_percent,
-        spare_percent: health.spare_percent,
-        unsafe_shutdowns: health.unsafe_shutdowns,
-        media_errors: health.media_errors,
         reallocated_sectors: health.reallocated,
         pending_sectors: health.pending,
-    }
+    )
 }
 
 #[cfg(test)]

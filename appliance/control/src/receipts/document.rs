@@ -31,7 +31,7 @@ pub struct ReceiptDocument {
     pub step: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// By the appliance's clock.
+    /// The time by the appliance's clock.
     pub received_at: Timestamp,
     pub agent: Agent,
     /// What the appliance saw of the boot; in every receipt but those of [`FORM_WITHOUT_BOOT`].
@@ -104,9 +104,9 @@ pub struct ReceiptDisk {
     pub serial: String,
     pub wwn: String,
     pub size_bytes: u64,
-    /// Set where the disk has no identity of its own and its owner named it by path.
+    /// The path, where the disk has no identity of its own and its owner named it so.
     pub by_path: String,
-    /// In that boot; another disk may have the name in the next one.
+    /// The kernel's name in that boot; another disk may have it in the next one.
     pub device: String,
 }
 
@@ -139,7 +139,7 @@ pub struct ReceiptErasure {
     pub overridden: Vec<String>,
 }
 
-/// In sectors of 512 bytes; see the agent's protocol for what each proves.
+/// Counts sectors of 512 bytes; see the agent's protocol for what each proves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReceiptSamples {
@@ -177,7 +177,7 @@ pub struct ReceiptWrite {
     pub raw_bytes: u64,
     pub stream_sha256: String,
     pub written_bytes: u64,
-    /// Of the image as it was read back from the medium.
+    /// The digest of the image as it was read back from the medium.
     pub readback_sha256: String,
     pub readback_bytes: u64,
     pub disk_guid: String,

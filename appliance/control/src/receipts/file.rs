@@ -10,10 +10,8 @@
 //! write a receipt and no other: one encoding of the signature, one of the JSON, nothing before, between or behind.
 //! No key is in it, so that no receipt is checked by what it says of itself.
 
-use ring::{
-    digest,
-    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
-};
+use ring::digest;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use super::document::{FORM, FORM_WITHOUT_BOOT, ReceiptDocument};
 
@@ -23,11 +21,11 @@ const LAST: &str = "signature ";
 const SIGNATURE_BYTES: usize = 64;
 /// `signature `, its digits, the line's end.
 const LAST_BYTES: usize = LAST.len() + 2 * SIGNATURE_BYTES + 1;
-/// Of a file that is read: the lists of a document are bounded, and come to less than half.
+/// The most bytes of a file that is read: the lists of a document are bounded, and come to less than half.
 pub const FILE_BYTES_MAX: usize = 256 << 10;
 /// SubjectPublicKeyInfo of an Ed25519 key (RFC 8410), up to its 32 bytes.
 const KEY_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// Of a file with a public key.
+/// The most bytes of a file with a public key.
 pub const KEY_BYTES_MAX: usize = 4 << 10;
 
 /// Why a file is not a receipt that was signed by the given key.
@@ -101,7 +99,7 @@ fn parts(file: &[u8]) -> Result<(&[u8], [u8; SIGNATURE_BYTES]), ReceiptFileError
     if is_one_line { Ok((body, signature)) } else { Err(ReceiptFileError::Signature) }
 }
 
-/// One spelling only: a second name for a member, another order or other spaces are not what was signed for.
+/// Reads one spelling only: a second name for a member, another order or other spaces are not what was signed for.
 fn content(json: &[u8]) -> Result<ReceiptDocument, ContentFlaw> {
     let not_json = |error: serde_json::Error| ContentFlaw::NotJson(error.to_string());
     let document: ReceiptDocument = serde_json::from_slice(json).map_err(not_json)?;
@@ -182,10 +180,8 @@ pub fn check(bytes: &[u8]) {
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_wire::{
-        self as wire, DiskIdentity, Evidence,
-        erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod},
-    };
+    use firesteel_wire::erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Samples, TriedMethod};
+    use firesteel_wire::{self as wire, DiskIdentity, Evidence};
     use jiff::Timestamp;
     use proptest::prelude::*;
 

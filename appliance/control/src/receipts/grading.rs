@@ -15,10 +15,8 @@ use firesteel_resources::{Receipt, host_journal::HostJournalStatus, receipt::nam
 use firesteel_runtime::HostKey;
 use ring::signature::KeyPair as _;
 
-use super::{
-    document::{ObservedPower, ReceiptAction, ReceiptDocument},
-    file,
-};
+use super::document::{ObservedPower, ReceiptAction, ReceiptDocument};
+use super::file;
 use crate::{map, receipts::ReceiptKeeper};
 
 impl ReceiptKeeper {
@@ -38,7 +36,7 @@ impl ReceiptKeeper {
         if let Some(view) = self.shared.views().hosts.get_mut(key) {
             view.graded = Some(verdict.mark());
         }
-        self.shared.handles.queue.wake(key);
+        self.shared.queue.wake(key);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub(super) struct AddressSearch<'a> {
 }
 
 impl AddressSearch<'_> {
-    /// Of the addresses that are asked for by `is_wanted`.
+    /// Chooses among the addresses that `is_wanted` takes.
     pub(super) fn choose(&self, wish: Option<Ipv4Addr>, is_wanted: &dyn Fn(Ipv4Addr) -> bool) -> Option<Ipv4Addr> {
         let Self { book, config, mac, .. } = self;
         let reserved = config.reservations.get(mac).map(|reservation| reservation.address);
@@ -37,7 +37,7 @@ impl AddressSearch<'_> {
         self.book.may_have(self.config, self.subnet, self.mac, address, self.now).is_ok()
     }
 
-    /// By the configuration, and by the leases of others.
+    /// Whether neither the configuration nor another client's lease holds it.
     fn is_unheld(&self, address: Ipv4Addr) -> bool {
         self.book.fits(self.config, self.subnet, self.mac, address).is_ok()
             && !self.book.is_held(self.mac, address, self.now)

@@ -1,7 +1,7 @@
 //! RELEASE and DECLINE: a client has no use for its address any more.
 //!
-//! Neither is answered, and neither is proven. Anybody can send them in the name of a hardware address, so they are
-//! worth no more than what is lost where they lie:
+//! Neither is answered, and neither is proven. Any machine can send them in the name of a hardware address, so they
+//! may do no more harm than this:
 //!
 //! - a RELEASE of a known host's address is ignored, and the lease ends by its time;
 //! - a DECLINE moves its client to another address, and sets few of them aside ([`crate::quarantine`]).
@@ -15,7 +15,7 @@ impl DhcpEngine {
         let mac = talk.client.mac;
         let Some(address) = talk.request.options.address(code::REQUESTED_ADDRESS) else { return };
         let leased = self.book.lease(mac).is_some_and(|lease| lease.address == address);
-        // Only the owner may say so, or anybody could take the pool away address by address.
+        // Only the holder may decline, or one machine could take the pool away address by address.
         if !self.is_for_us(talk) || !(leased || self.book.offer_of(mac) == Some(address)) {
             return;
         }

@@ -10,10 +10,10 @@ use super::scheme::{ADDRESS_BYTES_MAX, AddressError};
 
 /// RMCP's primary port.
 pub const PORT: u16 = 623;
-/// Of a DNS name (RFC 1035).
+/// The longest DNS name (RFC 1035).
 const NAME_BYTES_MAX: usize = 253;
 
-/// As what a session is opened. Less than an operator may neither switch power nor set boot options.
+/// The privilege that a session asks for. Less than an operator may neither switch power nor set boot options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Privilege {
     Operator,

@@ -104,10 +104,10 @@ impl fmt::Display for BmcUrl {
 pub const REDFISH: &str = "/redfish";
 const SERVICE: &str = "/redfish/v1";
 pub const SYSTEMS: &str = "/redfish/v1/Systems";
-/// Of what follows `Systems`: upstream's drivers know one, and two where a service has namespaces.
+/// The most parts behind `Systems`: upstream's drivers know one, and two where a service has namespaces.
 const SYSTEM_PARTS_MAX: usize = 2;
 
-/// Where the service begins in the path of an address. `None`: nowhere.
+/// Where the service begins in the path of an address, if it is there.
 fn prefix_length(path: &str) -> Option<usize> {
     if path.is_empty() || path == REDFISH {
         return Some(0);

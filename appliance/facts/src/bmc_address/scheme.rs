@@ -1,13 +1,13 @@
 //! Schemes of addresses, and why a text is no address.
 
-/// Of the text, as it is given and as it is shown; real ones are below 100.
+/// The longest address, as it is given and as it is shown; real ones are below 100.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
 /// A scheme without its transport. An address without a scheme means IPMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     Ipmi,
-    /// The same driver, under the name that development set-ups use for a virtual BMC.
+    /// The IPMI driver, under the name that development set-ups use for a virtual BMC.
     Libvirt,
     Redfish,
     RedfishVirtualMedia,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firesteel_wire::text::clean;
+use firesteel_wire::{network::NetworkPlanError, text::clean};
 use serde_json::Value;
 
 use super::{NMSTATE_KEY, REASON_BYTES_MAX, node::ITEMS_MAX};
@@ -29,7 +29,7 @@ pub enum NetworkDataError {
     Field { path: String, problem: FieldProblem },
     /// What stands in it is no plan that can be carried out, in words that name the link.
     #[error("{0}")]
-    Plan(String),
+    Plan(NetworkPlanError),
     #[error("it stands for more than {bytes_max} bytes")]
     PlanTooLong { bytes_max: usize },
 }

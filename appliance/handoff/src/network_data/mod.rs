@@ -18,22 +18,22 @@ mod openstack;
 use std::net::IpAddr;
 
 use firesteel_resources::{Secret, secret::NETWORK_DATA_KEYS};
-use firesteel_wire::NetworkPlan;
+use firesteel_wire::{NetworkPlan, network::LinkKind};
 use serde_json::Value;
 
 pub use error::{FieldProblem, NetworkDataError};
 use node::NetworkDataNode;
 
-/// More than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
+/// The most resolvers: more than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
 const RESOLVERS_MAX: usize = 8;
-/// As many as C libraries look through that have a bound (`MAXDNSRCH`).
+/// The most search domains: as many as C libraries look through that have a bound (`MAXDNSRCH`).
 const SEARCH_MAX: usize = 6;
 const NMSTATE_KEY: &str = "nmstate";
-/// Of the text. A plan of the most links has less than half of it.
+/// The most bytes of the text. A plan of the most links has less than half of it.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Of the plan as JSON: it travels in the seed, beside a token and two addresses.
+/// The most bytes of the plan as JSON: it travels in the seed, beside a token and two addresses.
 const PLAN_BYTES_MAX: usize = 32 << 10;
-/// Of what a host's status says of it.
+/// The most bytes of what a host's status says of it.
 const REASON_BYTES_MAX: usize = 512;
 
 /// Reads the network data of a Secret.
@@ -84,9 +84,9 @@ pub fn parse(bytes: &[u8], format: NetworkFormat) -> Result<NetworkPlan, Network
 /// NICs before bonds, bonds before VLANs.
 fn sorted(mut plan: NetworkPlan) -> NetworkPlan {
     plan.links.sort_by_key(|link| match link.kind {
-        firesteel_wire::network::LinkKind::Nic { .. } => 0,
-        firesteel_wire::network::LinkKind::Bond { .. } => 1,
-        firesteel_wire::network::LinkKind::Vlan { .. } => 2,
+        LinkKind::Nic { .. } => 0,
+        LinkKind::Bond { .. } => 1,
+        LinkKind::Vlan { .. } => 2,
     });
     plan
 }
@@ -155,7 +155,7 @@ pub(crate) fn with_vlan_macs(document: &Value) -> Value {
     openstack::with_vlan_macs(document)
 }
 
-/// For fuzzing: reads any bytes as either format; what is read is a plan that can be carried out, within its bounds,
+/// Reads any bytes as either format, for fuzzing; what is read is a plan that can be carried out, within its bounds,
 /// and the same after it has travelled. As the network of an OS it has words for every reader.
 pub fn check(data: &[u8]) {
     if let Ok(document) = document(data) {

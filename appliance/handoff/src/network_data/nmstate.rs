@@ -1,20 +1,16 @@
 //! A desired state of nmstate (<https://nmstate.io/devel/yaml_api.html>): interfaces of the types ethernet, vlan and
 //! bond, routes, and resolvers (read, not needed).
 
-use firesteel_wire::{
-    NetworkPlan,
-    network::{HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute},
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::network::{HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute};
 use serde_json::json;
 
-use super::{
-    error::NetworkDataError,
-    node::{NetworkDataNode, NetworkDataObject},
-    openstack::{MIIMON_MS, hash, lacp_rate, miimon, mode},
-};
+use super::error::NetworkDataError;
+use super::node::{NetworkDataNode, NetworkDataObject};
+use super::openstack::{MIIMON_MS, hash, lacp_rate, miimon, mode};
 
 const MAIN_TABLE: u64 = 254;
-/// Of every type; what a type adds follows at its reader.
+/// The keys of an interface of any type; what a type adds follows at its reader.
 const INTERFACE_KEYS: [&str; 13] = [
     "name",
     "type",

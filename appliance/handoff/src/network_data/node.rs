@@ -1,9 +1,7 @@
 //! A value together with its path, so that every refusal names the field.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    str::FromStr,
-};
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
 
 use firesteel_wire::network::{InterfaceAddress, mac_of};
 use serde_json::{Map, Value};
@@ -87,7 +85,7 @@ impl<'a> NetworkDataNode<'a> {
         found.map_or_else(|| self.fail(FieldProblem::NotANumber), Ok)
     }
 
-    /// One of these words.
+    /// Reads one of these words.
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, NetworkDataError> {
         let number = self.value.as_u64().map(|number| number.to_string());
         let text = match &number {
@@ -147,7 +145,7 @@ pub(super) fn is_domain(name: &str) -> bool {
     name.len() <= DOMAIN_BYTES_MAX && (name == "." || name.strip_suffix('.').unwrap_or(name).split('.').all(is_label))
 }
 
-/// Ones, then zeros.
+/// Counts the ones of a mask: ones, then zeros.
 fn mask_bits(mask: u128, width: u8) -> Option<u8> {
     let ones = u8::try_from(mask.count_ones()).ok()?;
     let expected = if ones == 0 { 0 } else { (u128::MAX >> (128 - u32::from(ones))) << (width - ones) };
@@ -185,7 +183,7 @@ impl<'a> NetworkDataObject<'a> {
         Err(NetworkDataError::Field { path: self.path_of(key), problem: problem.into() })
     }
 
-    /// Name servers: read, so that a slip is told, and not needed.
+    /// Reads name servers, so that a slip is refused; they are not needed.
     pub(super) fn name_servers(&self, key: &str) -> Result<(), NetworkDataError> {
         self.items(key)?.iter().try_for_each(|server| server.ip().map(drop))
     }

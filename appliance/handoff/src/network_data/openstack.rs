@@ -1,17 +1,13 @@
 //! OpenStack's `network_data.json` (the Nova schema `network_data.json`), with the words that metal3's
 //! `Metal3DataTemplate` renders.
 
-use firesteel_wire::{
-    NetworkPlan,
-    network::{BondMode, HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute},
-};
+use firesteel_wire::NetworkPlan;
+use firesteel_wire::network::{BondMode, HashPolicy, InterfaceAddress, LinkKind, NetworkLink, NetworkRoute};
 
 use serde_json::Value;
 
-use super::{
-    error::{FieldProblem, NetworkDataError},
-    node::{NetworkDataNode, NetworkDataObject, default_route},
-};
+use super::error::{FieldProblem, NetworkDataError};
+use super::node::{NetworkDataNode, NetworkDataObject, default_route};
 
 /// What the kernel's bonding driver takes where nothing is said, as OpenStack's tools do.
 pub(super) const MIIMON_MS: u32 = 100;
@@ -35,6 +31,20 @@ const LINK_KEYS: [&str; 16] = [
     "vlan_mac_address",
 ];
 
+const NETWORK_KEYS: [&str; 11] = [
+    "id",
+    "network_id",
+    "link",
+    "type",
+    "ip_address",
+    "netmask",
+    "gateway",
+    "routes",
+    "services",
+    "dns_nameservers",
+    "dns_search",
+];
+
 pub(super) fn plan(root: &NetworkDataNode<'_>) -> Result<NetworkPlan, NetworkDataError> {
     let root = root.object(&["links", "networks", "services"])?;
     let mut links = Vec::new();
@@ -48,12 +58,18 @@ pub(super) fn plan(root: &NetworkDataNode<'_>) -> Result<NetworkPlan, NetworkDat
     for node in root.items("networks")? {
         network(&node, &mut plan)?;
     }
-    for node in root.items("services")? {
+    services(&root)?;
+    Ok(plan)
+}
+
+/// Name servers stand beside the links, at a network and at a route.
+fn services(of: &NetworkDataObject<'_>) -> Result<(), NetworkDataError> {
+    for node in of.items("services")? {
         let service = node.object(&["type", "address"])?;
         service.need("type")?.word(&[("dns", ())])?;
         service.need("address")?.ip()?;
     }
-    Ok(plan)
+    Ok(())
 }
 
 fn link(node: &NetworkDataNode<'_>) -> Result<NetworkLink, NetworkDataError> {
@@ -94,7 +110,7 @@ fn bond(link: &NetworkDataObject<'_>) -> Result<LinkKind, NetworkDataError> {
     })
 }
 
-/// By its word or number.
+/// Reads a bond's mode by its word or number.
 pub(super) fn mode(node: &NetworkDataNode<'_>) -> Result<BondMode, NetworkDataError> {
     let numbers = ["0", "1", "2", "3", "4", "5", "6"];
     let words: Vec<(&str, BondMode)> = BondMode::ALL.iter().map(|mode| (mode.word(), *mode)).collect();
@@ -149,8 +165,8 @@ fn vlan_mac(node: &NetworkDataNode<'_>, links: &[NetworkLink]) -> Result<(), Net
 }
 
 /// The document with `vlan_mac_address` where a VLAN has none, which cloud-init's reader of a config drive cannot do
-/// without (`convert_net_json`): its own address, or that of what carries it, as far as they are said. What is there stays
-/// as it is, and so does what is not understood.
+/// without (`convert_net_json`): its own address, or that of what carries it, as far as they are said. What is there
+/// stays as it is, and so does what is not understood.
 pub(super) fn with_vlan_macs(document: &Value) -> Value {
     let mut document = document.clone();
     let Some(links) = document["links"].as_array().cloned() else { return document };
@@ -183,19 +199,7 @@ enum OpenStackAddressMode {
 }
 
 fn network(node: &NetworkDataNode<'_>, plan: &mut NetworkPlan) -> Result<(), NetworkDataError> {
-    let network = node.object(&[
-        "id",
-        "network_id",
-        "link",
-        "type",
-        "ip_address",
-        "netmask",
-        "gateway",
-        "routes",
-        "services",
-        "dns_nameservers",
-        "dns_search",
-    ])?;
+    let network = node.object(&NETWORK_KEYS)?;
     let on = network.need("link")?;
     let name = on.text()?;
     let Some(link) = plan.links.iter_mut().find(|link| link.name == name) else {
@@ -229,23 +233,15 @@ fn network(node: &NetworkDataNode<'_>, plan: &mut NetworkPlan) -> Result<(), Net
     }
     if let Some(gateway) = network.get("gateway") {
         let via = gateway.ip()?;
-        plan.routes.push(NetworkRoute {
-            to: default_route(via),
-            via: Some(via),
-            on: Some(name.to_owned()),
-            metric: None,
-        });
+        let (to, on) = (default_route(via), Some(name.to_owned()));
+        plan.routes.push(NetworkRoute { to, via: Some(via), on, metric: None });
     }
     for node in network.items("routes")? {
         plan.routes.push(route(&node, name)?);
     }
     network.name_servers("dns_nameservers")?;
     network.domains("dns_search", super::SEARCH_MAX)?;
-    for node in network.items("services")? {
-        let service = node.object(&["type", "address"])?;
-        service.need("type")?.word(&[("dns", ())])?;
-        service.need("address")?.ip()?;
-    }
+    services(&network)?;
     Ok(())
 }
 
@@ -265,11 +261,7 @@ fn address(network: &NetworkDataObject<'_>, is_v4: bool) -> Result<InterfaceAddr
 
 fn route(node: &NetworkDataNode<'_>, link: &str) -> Result<NetworkRoute, NetworkDataError> {
     let route = node.object(&["network", "netmask", "prefix", "gateway", "services"])?;
-    for node in route.items("services")? {
-        let service = node.object(&["type", "address"])?;
-        service.need("type")?.word(&[("dns", ())])?;
-        service.need("address")?.ip()?;
-    }
+    services(&route)?;
     let network = route.need("network")?;
     let to = if network.text()?.contains('/') {
         network.network()?

@@ -1,5 +1,5 @@
-//! A config as an older client reads it (S1-6): from any spec 3 up to 3.5 to 3.4, …, 3.0 and 2.2. What cannot be said in
-//! the older version is an error that names the field. Upstream's rules (coreos/ign-converter), and:
+//! A config as an older client reads it (S1-6): from any spec 3 up to 3.5 to 3.4, …, 3.0 and 2.2. What cannot be said
+//! in the older version is an error that names the field. Upstream's rules (coreos/ign-converter), and:
 //!
 //! - 3.0 is served where nothing needs more; upstream cannot.
 //! - What upstream's converter drops in silence, such as `wipePartitionEntry` on the way to 2.2, is an error here.
@@ -9,11 +9,9 @@ mod spec2;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    SpecVersion,
-    fields::{FieldError, join},
-    spec3::{self, NEW, SPECIAL_BITS},
-};
+use crate::SpecVersion;
+use crate::fields::{FieldError, join};
+use crate::spec3::{self, NEW, SPECIAL_BITS};
 
 /// Writes a valid config of spec 3 in another version.
 ///

@@ -1,15 +1,12 @@
 //! Spec 3.0 → 2.2.0, as upstream's `v32tov22`, with the losses that it allows made errors.
 //!
-//! A filesystem's mount point becomes its name, and paths below it become paths on it. In spec 2 a file without contents
-//! does not exist; "the file is to be there" is said by appending nothing to it.
+//! A filesystem's mount point becomes its name, and paths below it become paths on it. In spec 2 a file without
+//! contents does not exist; to create an empty file, nothing is appended to it.
 
 use serde_json::{Value, json};
 
-use crate::{
-    SpecVersion,
-    fields::{FieldError, Fields, SparseObject},
-    spec3,
-};
+use crate::fields::{FieldError, Fields, SparseObject};
+use crate::{SpecVersion, spec3};
 
 const ROOT: &str = "root";
 
@@ -104,10 +101,10 @@ fn disk(mut disk: Fields) -> Result<SparseObject, FieldError> {
 }
 
 /// Mount points, and the names of their filesystems.
-type Mounts = Vec<(String, String)>;
+type MountPoints = Vec<(String, String)>;
 
-fn filesystems(list: Vec<Fields>) -> Result<(Vec<SparseObject>, Mounts), FieldError> {
-    let (mut written, mut mounts) = (Vec::new(), Mounts::new());
+fn filesystems(list: Vec<Fields>) -> Result<(Vec<SparseObject>, MountPoints), FieldError> {
+    let (mut written, mut mounts) = (Vec::new(), MountPoints::new());
     for (index, mut fields) in list.into_iter().enumerate() {
         let path = fields.text("path")?.map(|path| path.trim_end_matches('/').to_owned());
         let name = match &path {
@@ -125,7 +122,7 @@ fn filesystems(list: Vec<Fields>) -> Result<(Vec<SparseObject>, Mounts), FieldEr
 }
 
 /// The filesystem that a path lies on, and the path there.
-fn split(path: &str, mounts: &Mounts) -> (String, String) {
+fn split(path: &str, mounts: &MountPoints) -> (String, String) {
     let below = |mount: &str| path.strip_prefix(mount).filter(|rest| rest.starts_with('/'));
     let owner = mounts.iter().filter_map(|(mount, name)| Some((name, below(mount)?)));
     match owner.min_by_key(|(_, rest)| rest.len()) {
@@ -134,11 +131,11 @@ fn split(path: &str, mounts: &Mounts) -> (String, String) {
     }
 }
 
-fn place(fields: &mut Fields, mounts: &Mounts) -> Result<(String, String), FieldError> {
+fn place(fields: &mut Fields, mounts: &MountPoints) -> Result<(String, String), FieldError> {
     Ok(split(&fields.needed_text("path")?, mounts))
 }
 
-fn link(mut fields: Fields, mounts: &Mounts) -> Result<SparseObject, FieldError> {
+fn link(mut fields: Fields, mounts: &MountPoints) -> Result<SparseObject, FieldError> {
     let (filesystem, path) = place(&mut fields, mounts)?;
     let hard = fields.flag("hard")?.unwrap_or(false);
     let mut target = fields.needed_text("target")?;
@@ -154,7 +151,7 @@ fn link(mut fields: Fields, mounts: &Mounts) -> Result<SparseObject, FieldError>
 }
 
 /// One entry for the contents, one for each piece that is appended.
-fn file(mut fields: Fields, mounts: &Mounts, files: &mut Vec<SparseObject>) -> Result<(), FieldError> {
+fn file(mut fields: Fields, mounts: &MountPoints, files: &mut Vec<SparseObject>) -> Result<(), FieldError> {
     let (filesystem, path) = place(&mut fields, mounts)?;
     let overwrite = fields.flag("overwrite")?.unwrap_or(false);
     let contents = fields.take("contents").filter(|contents| contents.get("source").is_some());

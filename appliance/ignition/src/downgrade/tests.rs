@@ -3,11 +3,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert;
-use crate::{
-    SpecVersion,
-    fixtures::assert_valid,
-    stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options},
-};
+use crate::SpecVersion;
+use crate::fixtures::assert_valid;
+use crate::stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options};
 
 fn new(more: Value) -> Value {
     let mut config = json!({"ignition": {"version": "3.5.0"}});
@@ -20,8 +18,8 @@ fn new(more: Value) -> Value {
     config
 }
 
-/// For each field that a version brought: a config that has it is served from that version on, and an older client
-/// is told its name.
+/// For each field that a version brought: a config that has it is served from that version on, and the answer to an
+/// older client names the field.
 #[test]
 fn what_an_older_client_cannot_read_is_named() {
     use SpecVersion::{V3_1, V3_2, V3_3, V3_4, V3_5};

@@ -2,8 +2,8 @@
 //!
 //! - Objects are merged field by field; of everything that is no object or list, the child's counts where it has one.
 //! - Lists whose entries have a key: entries with the same key are merged at the parent's place, others are appended.
-//! - Files, directories and links share one set of keys (their paths), arguments to add and to remove another: an entry of
-//!   the child removes the parent's with that key from the other lists.
+//! - Files, directories and links share one set of keys (their paths), arguments to add and to remove another: an entry
+//!   of the child removes the parent's with that key from the other lists.
 //! - Lists of options and of pieces to append to a file are put one after the other.
 //! - A header of the child without a value removes the parent's.
 

@@ -33,8 +33,9 @@ fn finish(config: &mut Value) {
     });
 }
 
-/// Each alone is valid, and all together are not. One that spoils what is before it, and that before it without which it
-/// does not: both are found by halves, for a pool may have a thousand configs, and each look costs what a render does.
+/// Each alone is valid, and all together are not. One that spoils what is before it, and that before it without which
+/// it does not: both are found by halves, for a pool may have a thousand configs, and each look costs what a render
+/// does.
 fn culprits(parts: &[(&str, Value)], fault: &str) -> PoolRenderError {
     let is_bad = |mut config: Value| {
         finish(&mut config);
@@ -55,7 +56,8 @@ fn culprits(parts: &[(&str, Value)], fault: &str) -> PoolRenderError {
     }
 }
 
-/// Of so many, how many it takes: with one less it is not so. With none it is taken not to be so, and with all to be.
+/// Finds how many of `all` make `is_so` true: with one less it is false. It is taken to be false with none, and true
+/// with all.
 fn first_failing_count(all: usize, is_so: impl Fn(usize) -> bool) -> usize {
     let (mut without, mut with) = (0, all);
     while with - without > 1 {

@@ -10,8 +10,8 @@
 //!
 //! - Contents from a new source replace the old ones whole, with compression, digest and headers; upstream resets the
 //!   compression alone, and that also where the source stays.
-//! - Machine configs that contradict each other are an error that names both: two kernel types, an argument that one adds
-//!   and another removes, two configs that are valid alone and not together.
+//! - Machine configs that contradict each other are an error that names both: two kernel types, an argument that one
+//!   adds and another removes, two configs that are valid alone and not together.
 //! - A file to which is only appended is not made to overwrite, which Ignition would refuse.
 
 mod merge;
@@ -22,19 +22,17 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::{
-    CONFIG_BYTES_MAX, SpecVersion, pem,
-    spec3::{self, SPECIAL_BITS},
-    stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options},
-    version::Semver,
-};
+use crate::spec3::{self, SPECIAL_BITS};
+use crate::stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options};
+use crate::version::Semver;
+use crate::{CONFIG_BYTES_MAX, SpecVersion, pem};
 
 pub use merge::merge;
 pub use serve::{Additions, CertificateFile, ServeError, ServedRendering, serve};
 
 /// The role whose machine configs are the base of every other pool's.
 const WORKER: &str = "worker";
-/// Of one pool. Upstream's largest clusters have about a hundred.
+/// Most machine configs of one pool. Upstream's largest clusters have about a hundred.
 pub const MACHINE_CONFIGS_MAX: usize = 1000;
 /// File modes of machine configs have no special bits (upstream's bug 2038240).
 const MODE_MAX: u64 = 0o777;
@@ -43,9 +41,9 @@ const MODE_MAX: u64 = 0o777;
 #[derive(Clone, Default, PartialEq)]
 pub struct RenderableConfig {
     pub name: String,
-    /// Of the label `machineconfiguration.openshift.io/role`.
+    /// The role in the label `machineconfiguration.openshift.io/role`.
     pub role: String,
-    /// Made by a controller, which has no say in the OS image (upstream's `generated-by-controller-version`).
+    /// Whether a controller made it, which has no say in the OS image (upstream's `generated-by-controller-version`).
     pub generated: bool,
     /// An Ignition config of spec 2 or 3; `None`, null or empty for none.
     pub config: Option<Value>,
@@ -55,7 +53,7 @@ pub struct RenderableConfig {
     /// `default`, `realtime`, `64k-pages`, or empty.
     pub kernel_type: String,
     pub os_image_url: String,
-    /// `baseOSExtensionsContainerImage`
+    /// The field `baseOSExtensionsContainerImage`.
     pub extensions_image: String,
 }
 

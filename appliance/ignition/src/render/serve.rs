@@ -39,8 +39,8 @@ pub struct CertificateFile {
 pub struct ServedRendering {
     pub bytes: Vec<u8>,
     pub version: SpecVersion,
-    /// Kernel arguments of the config that the client does not understand: in the encapsulated machine config, and to be
-    /// applied by whoever prepares the host where its OS does not read that (S1.30).
+    /// Kernel arguments of the config that the client does not understand. The encapsulated machine config has them;
+    /// where the OS of the host does not read that, you apply them when you prepare the host (S1.30).
     pub moved_kernel_arguments: Vec<String>,
 }
 
@@ -62,7 +62,8 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// As upstream answers; a 3.0 client, which upstream cannot serve at all, is told that it is the client's version.
+    /// Answers as upstream does. A 3.0 client, which upstream cannot serve at all, gets an error that names the
+    /// client's version.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {

@@ -1,12 +1,13 @@
 //! Rotation of the CA in a stub (S1-3.3, S1.22).
 //!
 //! A stub of ours has one entry in `certificateAuthorities`, and during an overlap this one entry is a bundle of the
-//! new CA and the old one (the spec allows several certificates in a source). Two entries would do as well for Ignition;
-//! but upstream, and people, take a stub with two entries for a customised one and leave it alone, and so would we at the
-//! next rotation. An entry is recognised as ours when every certificate in it is one of ours, now or earlier.
+//! new CA and the old one (the spec allows several certificates in a source). Two entries would do as well for
+//! Ignition; but upstream, and people, take a stub with two entries for a customised one and leave it alone, and so
+//! would we at the next rotation. An entry is recognised as ours when every certificate in it is one of ours, now or
+//! earlier.
 //!
-//! Left alone, with a reason: several entries, an entry with somebody else's certificates beside ours or with several of
-//! them, one that is fetched, pinned by a digest or packed, and a single unknown CA of a stub that also fetches from
+//! These are left alone, with a reason: several entries; an entry with foreign certificates beside ours or with several
+//! of them; one that is fetched, pinned by a digest or packed; a single unknown CA of a stub that also fetches from
 //! elsewhere by HTTPS, for there it may be the other server's.
 //!
 //! Only the text of this one value changes; every other byte of the stub stays.
@@ -14,19 +15,17 @@
 use serde_json::Value;
 
 use super::{json_edit, managed_stub::Endpoint};
-use crate::{
-    data_url, path_below,
-    pem::{self, StubAuthority},
-};
+use crate::pem::{self, StubAuthority};
+use crate::{data_url, path_below};
 
 /// What became of a stub's CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StubCaChange {
-    /// The stub has none, or nobody asked.
+    /// The stub has none, or the caller did not ask.
     None,
-    /// It is what it should be.
+    /// The CA is what it should be.
     Current,
-    /// It was replaced.
+    /// The CA was replaced.
     Rotated,
     LeftAlone(LeftAlone),
 }
@@ -119,7 +118,7 @@ fn examine<'a>(text: &'a str, endpoints: &[Endpoint], authority: &StubAuthority)
     Ok(StubCaEntry::Replaceable(source))
 }
 
-/// A single CA that is not known may be ours from a time that was forgotten: but only where it is for nobody else.
+/// Whether the stub fetches from us alone: only then may a single CA that is not known be an old one of ours.
 fn fetches_from_us_alone(text: &str, endpoints: &[Endpoint]) -> Result<(), LeftAlone> {
     fn walk<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {

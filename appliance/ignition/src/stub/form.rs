@@ -1,17 +1,15 @@
 //! The forms in which user data comes: plain, gzip, base64, and gzip in base64. One layer of each at most, base64
 //! outside: what is nested deeper is no form that any tool writes, and is how bombs are built.
 
-use std::{
-    borrow::Cow,
-    io::{Read as _, Write as _},
-};
+use std::borrow::Cow;
+use std::io::{Read as _, Write as _};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 
 use crate::CONFIG_BYTES_MAX;
 
-/// Of user data as it is stored: a config of the largest size as base64 with line breaks, and a little.
+/// Most bytes of user data as it is stored: a config of the largest size as base64 with line breaks, and a little.
 pub const USER_DATA_BYTES_MAX: usize = CONFIG_BYTES_MAX / 2 * 3;
 
 /// How user data was packed, so that it is given back in the same way.
@@ -39,11 +37,11 @@ pub struct Base64Layout {
 pub enum ParsedUserData {
     /// A JSON text, perhaps an Ignition config.
     Json { text: String, form: UserDataForm },
-    /// For another program; nothing here is ours to change.
+    /// The data is for another program; nothing here is ours to change.
     NotIgnition(NotIgnition),
 }
 
-/// It holds an owner's config.
+/// Shows nothing of the data: it holds an owner's config.
 impl std::fmt::Debug for ParsedUserData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -138,7 +136,7 @@ pub fn write(text: &str, form: UserDataForm) -> Vec<u8> {
     }
 }
 
-/// `None` when it is neither JSON nor gzip nor cloud-init's, and so may be base64.
+/// Reads data without base64; `None` when it is neither JSON nor gzip nor cloud-init's, and so may be base64.
 fn without_base64(bytes: &[u8], base64: Option<Base64Layout>) -> Result<Option<ParsedUserData>, UserDataError> {
     if !bytes.starts_with(&GZIP) {
         return parse_plain(bytes, UserDataForm { gzip: false, base64 });
@@ -173,7 +171,7 @@ fn parse_plain(bytes: &[u8], form: UserDataForm) -> Result<Option<ParsedUserData
     Ok(text.map(|text| ParsedUserData::Json { text: text.to_owned(), form }))
 }
 
-/// By the beginnings that cloud-init knows. It takes messages with a header in any case and in any order.
+/// Recognises the beginnings that cloud-init knows. It takes messages with a header in any case and in any order.
 fn not_ignition(bytes: &[u8]) -> Option<NotIgnition> {
     let head = &bytes[..bytes.len().min(256)];
     let head = String::from_utf8_lossy(head).trim_start().to_ascii_lowercase();
@@ -197,7 +195,7 @@ fn not_ignition(bytes: &[u8]) -> Option<NotIgnition> {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // A vector takes everything; were it not so, what comes back is no gzip and is refused by who reads it next.
+    // A vector takes everything; otherwise the result is no gzip, and its next reader refuses it.
     drop(encoder.write_all(bytes));
     encoder.finish().unwrap_or_default()
 }

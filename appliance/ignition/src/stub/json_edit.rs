@@ -5,10 +5,8 @@
 
 use std::{fmt, ops::Range};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The name stands there twice, or in another case.

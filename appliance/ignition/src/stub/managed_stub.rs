@@ -8,9 +8,9 @@ use crate::pem::StubAuthority;
 
 /// Where the config server listens with TLS (S1-6).
 pub const CONFIG_PORT: u16 = 22623;
-/// Of a DNS name (RFC 1035).
+/// Most bytes of a DNS name (RFC 1035).
 const NAME_BYTES_MAX: usize = 253;
-/// Of one label in it.
+/// Most bytes of one label in it.
 const LABEL_BYTES_MAX: usize = 63;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl Endpoint {
 /// Which spec a managed stub is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StubSpec {
-    /// For images whose Ignition is 0.x.
+    /// The version for images whose Ignition is 0.x.
     V2_2,
     V3_2,
 }

@@ -3,11 +3,11 @@
 //! ```text
 //! user data ─► form::read ─► JSON text ─► version? ─ 2.x ─► spec2::convert ─┐
 //!                │ cloud-init: ignored        └─ 3.x: as it is ─────────────┴─► authority::rotate ─► form::write
-//! pool, endpoint, CA ─► make::managed
+//! pool, endpoint, CA ─► managed_stub::managed
 //! ```
 //!
-//! [`upgrade::upgrade`] is the whole row for one secret; the others are for who needs a part of it. A stub of the
-//! owner's that is spec 3 stays byte for byte as it is, but for the one value that holds our CA (S1.15).
+//! [`upgrade::upgrade`] does the whole work for one secret; the other modules are parts of it. A stub of the owner's
+//! that is spec 3 stays byte for byte as it is, but for the one value that holds our CA (S1.15).
 
 pub mod authority;
 pub mod form;

@@ -1,26 +1,21 @@
-//! One secret's user data, brought up to date (S1.14 to S1.17, S1.22): spec 2 becomes 3.2, our CA becomes the present one,
-//! all else stays. The policy stores what comes out, and names why nothing did.
+//! One secret's user data, brought up to date (S1.14 to S1.17, S1.22): spec 2 becomes 3.2, our CA becomes the present
+//! one, all else stays. The policy stores what comes out, and names why nothing did.
 
 use serde_json::Value;
 
-use super::{
-    authority::{self, StubCaChange},
-    form::{self, NotIgnition, ParsedUserData, UserDataError},
-    managed_stub::Endpoint,
-    spec2::{self, DuplicatePolicy, Sectors, Spec2Options},
-};
-use crate::{
-    path_below,
-    pem::{self, StubAuthority},
-    validate,
-    version::Semver,
-};
+use super::authority::{self, StubCaChange};
+use super::form::{self, NotIgnition, ParsedUserData, UserDataError};
+use super::managed_stub::Endpoint;
+use super::spec2::{self, DuplicatePolicy, Sectors, Spec2Options};
+use crate::pem::{self, StubAuthority};
+use crate::version::Semver;
+use crate::{path_below, validate};
 
 /// What is ours, and what is known of the hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct UpgradeTargets<'a> {
     pub endpoints: &'a [Endpoint],
-    /// `None`: the stub's CA is not looked at.
+    /// Our CA; with `None` the stub's CA is not looked at.
     pub authority: Option<&'a StubAuthority>,
     /// Spec 2 counts partitions in the disk's sectors.
     pub sectors: Sectors,
@@ -45,7 +40,7 @@ pub struct StubUpgradeResult {
     pub bytes: Vec<u8>,
     pub from_version: String,
     pub to_version: String,
-    /// Of the stored bytes, in hexadecimal.
+    /// The digest of the stored bytes, in hexadecimal.
     pub before_sha256: String,
     pub after_sha256: String,
     pub authority: StubCaChange,
@@ -77,9 +72,9 @@ pub enum UpgradeError {
     NoVersion,
     #[error("ignition.version: is not a version that is known: use 3.2.0 or newer")]
     UnknownVersion,
-    /// It would mean something else afterwards, without a word.
+    /// The config would mean something else afterwards, without a word.
     #[error("it cannot be brought from spec 2 to 3.2.0: {0}")]
-    Doubtful(String),
+    Doubtful(#[from] validate::JsonFault),
     #[error("it cannot be brought from spec 2 to 3.2.0: {0}")]
     Convert(#[from] spec2::ConvertError),
 }
@@ -108,7 +103,7 @@ fn attempt(bytes: &[u8], ours: &UpgradeTargets<'_>) -> Result<Upgrade, UpgradeEr
         Some(Semver { major: 3, .. }) => (None, from_version.clone()),
         Some(Semver { major: 2, minor: 0..=4, pre_release: false }) => {
             // What stands twice was read as its last above, and Ignition reads both.
-            let config = validate::read(text.as_bytes()).map_err(UpgradeError::Doubtful)?;
+            let config = validate::read(text.as_bytes())?;
             let options = Spec2Options { sectors: ours.sectors, duplicates: DuplicatePolicy::Refused };
             (Some(spec2::convert(config, options)?), spec2::VERSION.to_owned())
         }

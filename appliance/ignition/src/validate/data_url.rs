@@ -5,13 +5,11 @@
 //! data:[type/subtype][;attribute=value | ;attribute="value"]*[;base64],data
 //! ```
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// As Go's `base64.StdEncoding`: padded, and the last bits may be anything.
+/// Go's `base64.StdEncoding`: padded, and the last bits may be anything.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()

@@ -57,7 +57,7 @@ fn partition(rules: &mut Rules<'_>, partition: &ConfigLocation<'_>) {
     }
 }
 
-/// Empty is allowed: Ignition then chooses.
+/// Whether a text is a GUID. Empty is allowed: Ignition then chooses.
 fn is_guid(text: &str) -> bool {
     text.is_empty() || text.parse::<Guid>().is_ok()
 }

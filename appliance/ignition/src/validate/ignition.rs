@@ -3,11 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::{
-    ConfigLocation, Rules,
-    resource::{self, ResourceUse},
-    url::Url,
-};
+use super::resource::{self, ResourceUse};
+use super::url::Url;
+use super::{ConfigLocation, Rules};
 
 pub(super) fn check(rules: &mut Rules<'_>, ignition: &ConfigLocation<'_>) {
     let config = ignition.object("config");

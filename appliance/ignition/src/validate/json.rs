@@ -1,21 +1,28 @@
-//! A config's JSON, read so that everybody reads the same: a name that stands twice in one object is refused.
+//! A config's JSON, read so that every program reads the same: a name that stands twice in one object is refused.
 //!
-//! Ignition (Go's encoding/json) merges both, most others take the last. A config that we add a file or a token to would
-//! mean something else afterwards, without a word.
+//! Ignition (Go's encoding/json) merges both, most others take the last. A config that we add a file or a token to
+//! would mean something else afterwards, without a word.
 
 use std::fmt;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, MapAccess, SeqAccess, Visitor},
-};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value, error::Category};
 
-/// The config, or what is wrong with it. The message shows a place and never a value.
-pub(crate) fn read(bytes: &[u8]) -> Result<Value, String> {
+/// What is wrong with a config's bytes. The text shows a place and never a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonFault {
+    #[error("{0}")]
+    RepeatedName(String),
+    #[error("not JSON: {0}")]
+    Syntax(String),
+}
+
+/// Reads a config.
+pub(crate) fn read(bytes: &[u8]) -> Result<Value, JsonFault> {
     serde_json::from_slice(bytes).map(|UniqueKeyValue(value)| value).map_err(|error| match error.classify() {
-        Category::Data => error.to_string(),
-        Category::Io | Category::Syntax | Category::Eof => format!("not JSON: {error}"),
+        Category::Data => JsonFault::RepeatedName(error.to_string()),
+        Category::Io | Category::Syntax | Category::Eof => JsonFault::Syntax(error.to_string()),
     })
 }
 

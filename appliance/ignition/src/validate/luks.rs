@@ -4,13 +4,11 @@ use std::collections::HashSet;
 
 use serde::de::IgnoredAny;
 
-use super::{
-    ConfigLocation, Rules, path,
-    resource::{self, ResourceUse},
-    url::Url,
-};
+use super::resource::{self, ResourceUse};
+use super::url::Url;
+use super::{ConfigLocation, Rules, path};
 
-/// Of LUKS2: 48 with the final NUL.
+/// Most bytes of a LUKS2 label: 48 with the final NUL.
 const LABEL_BYTES_MAX: usize = 47;
 
 pub(super) fn check(rules: &mut Rules<'_>, storage: &ConfigLocation<'_>) {

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 use super::{CONFIG_BYTES_MAX, ConfigFindings};
 
 pub use data_url::is_valid as data_url_is_valid;
-pub(crate) use json::read;
+pub(crate) use json::{JsonFault, read};
 pub(crate) use version::minor;
 
 /// Examines a config as it was given.
@@ -55,7 +55,7 @@ pub(crate) fn bytes(config: &[u8]) -> ConfigFindings {
     }
     match json::read(config) {
         Ok(mut value) => examine(&mut value, &mut findings),
-        Err(fault) => findings.error(fault),
+        Err(fault) => findings.error(fault.to_string()),
     }
     findings
 }

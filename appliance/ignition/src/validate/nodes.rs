@@ -2,10 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
-    ConfigLocation, Rules, path,
-    resource::{self, ResourceUse},
-};
+use super::resource::{self, ResourceUse};
+use super::{ConfigLocation, Rules, path};
 
 const MODE_MAX: i64 = 0o7777;
 /// setuid, setgid and sticky: Ignition drops them before 3.6.

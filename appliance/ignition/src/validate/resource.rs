@@ -3,15 +3,13 @@
 
 use std::collections::HashSet;
 
-use super::{
-    ConfigLocation, Rules,
-    url::{self, Url},
-};
+use super::url::{self, Url};
+use super::{ConfigLocation, Rules};
 
 /// Where it stands, for the rules differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResourceUse {
-    /// Of a file, or of a key: need not be there.
+    /// The content of a file, or a key: need not be there.
     Contents,
     /// `ignition.config.replace`.
     Replace,

@@ -1,15 +1,13 @@
 //! A config against the schema: types, fields that its version does not know, and names in the wrong case.
 //!
 //! Ignition reads with Go's encoding/json: null is as if it was not there, a wrong type ends it, an unknown field is
-//! ignored (and reported as "Unused key"), and what the schema requires is not looked at: rules do that, or nobody.
+//! ignored (and reported as "Unused key"). What the schema requires is not checked here: rules do that, where they do.
 
 use serde_json::{Map, Value};
 
-use super::{
-    super::ConfigFindings,
-    join,
-    schema::{FieldType, IgnitionField},
-};
+use super::super::ConfigFindings;
+use super::join;
+use super::schema::{FieldType, IgnitionField};
 
 /// Cuts off what is null or not known to this version, so that a rule sees what Ignition would.
 pub(super) fn check(config: &mut Value, kind: &FieldType, minor: u8, findings: &mut ConfigFindings) {

@@ -2,10 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
-    ConfigLocation, Rules, path,
-    unit_file::{self, UnitFile},
-};
+use super::unit_file::{self, UnitFile};
+use super::{ConfigLocation, Rules, path};
 
 pub(super) fn check(rules: &mut Rules<'_>, systemd: &ConfigLocation<'_>) {
     let units = systemd.list("units");

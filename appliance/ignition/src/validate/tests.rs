@@ -3,11 +3,9 @@ use std::{collections::BTreeMap, time::Instant};
 
 use serde_json::json;
 
-use super::{
-    schema::{CONFIG, FieldType, IgnitionField},
-    version::MINOR_MAX,
-    *,
-};
+use super::schema::{CONFIG, FieldType, IgnitionField};
+use super::version::MINOR_MAX;
+use super::*;
 
 /// The config's other parts, at a version.
 fn found(minor: u8, more: &Value) -> ConfigFindings {
@@ -82,7 +80,7 @@ fn rules_of_newer_ignition() {
     ]);
 }
 
-/// Where Ignition warns, and where nobody does though the config would do nothing, or fail late.
+/// Where Ignition warns, and where only we do because the config would do nothing, or fail late.
 #[test]
 fn warnings_name_what_does_nothing() {
     let unit = |name: &str, contents: &str| json!({"name": name, "enabled": true, "contents": contents});

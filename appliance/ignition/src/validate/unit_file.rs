@@ -92,12 +92,7 @@ fn next(
             }
         }
         UnitParserState::Comment { section } => {
-            loop {
-                let line = reader.line();
-                if !line.strip_suffix(' ').unwrap_or(line).ends_with('\\') {
-                    break;
-                }
-            }
+            reader.skip_comment();
             section.map_or(UnitParserState::BeforeSection, |is_install| UnitParserState::SectionOrOption { is_install })
         }
     }))
@@ -143,6 +138,16 @@ impl<'t> UnitFileReader<'t> {
         }
         self.at = end;
         &self.text[start..end]
+    }
+
+    /// Reads the lines of a comment, which a backslash at the end of a line continues.
+    fn skip_comment(&mut self) {
+        loop {
+            let line = self.line();
+            if !line.strip_suffix(' ').unwrap_or(line).ends_with('\\') {
+                return;
+            }
+        }
     }
 
     /// A line without its end. A carriage return before that stays, as there.

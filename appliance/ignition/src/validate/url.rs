@@ -7,7 +7,7 @@ use super::data_url;
 
 /// The parts that a rule looks at.
 pub(super) struct Url<'u> {
-    /// In lower case; empty where there is none.
+    /// The scheme in lower case; empty where there is none.
     pub(super) scheme: String,
     pub(super) host: &'u str,
     /// What follows the scheme where that is no `/`, without the query.
@@ -39,7 +39,7 @@ fn schemes(minor: u8) -> &'static str {
 }
 
 impl<'u> Url<'u> {
-    /// `None` where Go's `url.Parse` fails.
+    /// Parses a URL; `None` where Go's `url.Parse` fails.
     pub(super) fn parse(text: &'u str) -> Option<Self> {
         let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
         if text.bytes().any(|byte| byte.is_ascii_control()) || !is_escaped(fragment, &UrlPart::Other) {

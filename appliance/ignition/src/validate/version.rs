@@ -3,25 +3,37 @@
 /// Newest minor version of spec 3 whose rules are known here.
 pub(super) const MINOR_MAX: u8 = 5;
 
-/// The minor number of a version of spec 3 that is known, or why it is not.
+/// What is wrong with `ignition.version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum VersionFault {
+    #[error("is needed, such as 3.{MINOR_MAX}.0")]
+    Missing,
+    #[error("is no version: 3.0.0 to 3.{MINOR_MAX}.0 are read")]
+    Malformed,
+    #[error("is spec 2, which today's images do not read: the stub converter turns it to 3.2.0")]
+    Spec2,
+    #[error("is experimental or a private version: use the version without what follows it")]
+    Experimental,
+    #[error("is newer than 3.{MINOR_MAX}.0, the newest whose rules are known here: write it for that one")]
+    Newer,
+    #[error("is none of 3.0.0 to 3.{MINOR_MAX}.0")]
+    Unknown,
+}
+
+/// Reads the minor number of a known version of spec 3.
 ///
-/// Read as Ignition does (go-semver's `NewVersion`): `03.3.0` and `3.3.0-` are 3.3.0 too.
-pub(crate) fn minor(version: &str) -> Result<u8, String> {
+/// The reading is Ignition's (go-semver's `NewVersion`): `03.3.0` and `3.3.0-` are 3.3.0 too.
+pub(crate) fn minor(version: &str) -> Result<u8, VersionFault> {
     if version.is_empty() {
-        return Err(format!("is needed, such as 3.{MINOR_MAX}.0"));
+        return Err(VersionFault::Missing);
     }
-    let Some((numbers, is_plain)) = parse(version) else {
-        return Err(format!("is no version: 3.0.0 to 3.{MINOR_MAX}.0 are read"));
-    };
-    match numbers {
-        [2, ..] => Err("is spec 2, which today's images do not read: the stub converter turns it to 3.2.0".to_owned()),
-        [3, ..] if !is_plain => {
-            Err("is experimental or somebody's own: use the version without what follows it".into())
+    match parse(version).ok_or(VersionFault::Malformed)? {
+        ([2, ..], _) => Err(VersionFault::Spec2),
+        ([3, ..], false) => Err(VersionFault::Experimental),
+        ([3, minor, 0], true) => {
+            u8::try_from(minor).ok().filter(|minor| *minor <= MINOR_MAX).ok_or(VersionFault::Newer)
         }
-        [3, minor, 0] => u8::try_from(minor).ok().filter(|minor| *minor <= MINOR_MAX).ok_or_else(|| {
-            format!("is newer than 3.{MINOR_MAX}.0, the newest whose rules are known here: write it for that one")
-        }),
-        _ => Err(format!("is none of 3.0.0 to 3.{MINOR_MAX}.0")),
+        _ => Err(VersionFault::Unknown),
     }
 }
 

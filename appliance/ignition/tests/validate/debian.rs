@@ -1,11 +1,9 @@
 //! Debian's `ignition-validate`, started once for each config, on as many processors as there are.
 
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const PROGRAM: &str = "ignition-validate";
 /// Debian 12's: rules change between releases, for old versions of configs too.
@@ -14,7 +12,7 @@ const RELEASE: &str = "2.14.";
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) takes: bool,
-    /// Its report, for who reads the failure.
+    /// The report for the reader of the failure.
     #[expect(dead_code, reason = "shown by Debug")]
     report: String,
 }

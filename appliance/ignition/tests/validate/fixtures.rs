@@ -1,16 +1,14 @@
 //! The fixtures' configs, as they are when they are unpacked: out of gzip, base64, Secrets and MachineConfigs.
 
-use std::{
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use super::Sample;
 
-/// Nothing, with a message, where there are no fixtures.
+/// Reads the configs; prints a message and returns nothing where there are no fixtures.
 pub(crate) fn configs() -> Vec<Sample> {
     let folders = ["ignition/stubs", "mco", "mco/server-testdata"].map(firesteel_fixtures::path);
     let Some(folders) = folders.into_iter().collect::<Option<Vec<PathBuf>>>() else { return Vec::new() };
@@ -20,7 +18,7 @@ pub(crate) fn configs() -> Vec<Sample> {
     files.iter().filter_map(|path| read(path)).collect()
 }
 
-/// Not what is neither config nor has one in it.
+/// Reads a sample; `None` for what is neither a config nor has one in it.
 fn read(path: &Path) -> Option<Sample> {
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     let config = if name.ends_with(".yaml") {

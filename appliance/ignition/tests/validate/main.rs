@@ -111,7 +111,8 @@ fn generated_configs_get_debians_verdict() {
     assert!(rare.is_empty() && rules.len() > 100, "{} rules, too rare: {rare:?}", rules.len());
 }
 
-/// Of twenty: four valid ones, twelve with a case of a rule, two with something changed anywhere, two with a strange text.
+/// Of twenty: four valid ones, twelve with a case of a rule, two with something changed anywhere, two with a strange
+/// text.
 fn generated(seed: usize, number: usize, rules: &mut BTreeMap<&'static str, usize>) -> Sample {
     let random = &mut Random::new(seed.wrapping_add(number << 20));
     let minor = random.minor();

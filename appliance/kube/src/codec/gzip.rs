@@ -9,10 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use http::{
-    HeaderMap, HeaderValue, Response,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY},
-};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame};
 
@@ -23,7 +21,7 @@ const BYTES_MIN: u64 = 128 << 10;
 /// What is packed at a time: more would keep other answers waiting.
 const STEP_BYTES: usize = 128 << 10;
 
-/// Of an answer whose length is not known: it is a long one, and it ends.
+/// Marks an answer whose length is not known: it is long, and it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownLength;
 
@@ -38,7 +36,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The same answer, packed if it is worth it.
+/// Packs an answer if that is worth it.
 pub(crate) fn pack(response: Response<Body>) -> Response<Body> {
     let is_large = match response.body().size_hint().exact() {
         Some(bytes) => bytes >= BYTES_MIN,
@@ -58,7 +56,7 @@ pub(crate) fn pack(response: Response<Body>) -> Response<Body> {
 struct GzipBody {
     inner: Body,
     unpacked: Bytes,
-    /// Until the end was packed.
+    /// The encoder, until the end was packed.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 

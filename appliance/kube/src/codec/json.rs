@@ -1,7 +1,7 @@
-//! JSON from outside: bounded in depth and width, and with what was said twice. Pure.
+//! JSON from outside: bounded in depth and width, and with the names that it has twice. Pure.
 //!
-//! Of a name that an object has twice the last value counts, as in Kubernetes; clients are told, or
-//! refused, as they wish.
+//! If an object has a name twice, the last value counts, as in Kubernetes. The client chooses whether it gets a warning
+//! or a refusal.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -9,12 +9,10 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::model::{
-    field_schema::JsonLocation,
-    field_validation::{self, FieldValidation},
-    kind::KindInfo,
-    status::Status,
-};
+use crate::model::field_schema::JsonLocation;
+use crate::model::field_validation::{self, FieldValidation};
+use crate::model::kind::KindInfo;
+use crate::model::status::Status;
 
 /// Levels of a document. The deepest schema of Kubernetes has about thirty. Less than the parser takes
 /// (128) that will read what was made of it from the store.
@@ -22,31 +20,31 @@ pub const DEPTH_MAX: usize = 100;
 /// Fields and items of an object, in all. What is made of an object costs by these (owners of fields, rules, copies in
 /// memory), whatever its length; no real object has a tenth of them.
 pub const VALUES_MAX: usize = 20_000;
-/// The same of a document: an object that a client sends back says of each field who owns it.
+/// Most values of a stored document: an object that a client sends back names the owner of each field.
 pub const READ_VALUES_MAX: usize = 2 * VALUES_MAX;
-/// Names said twice that are told of one document.
+/// Most duplicate names that one document's warnings list.
 const DUPLICATES_MAX: usize = 16;
-/// The same that are written down to see whether they were told, and letters of each: a place can be as long
-/// as the document, and be there as often as it has names.
+/// Most duplicate names that are kept to find out whether they are listed already, and most letters of each: a path can
+/// be as long as the document, and can occur as often as it has names.
 const DUPLICATES_WRITTEN_MAX: usize = 256;
 
 /// A document, with the paths that it has twice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JsonDocument {
     pub value: Value,
-    /// "spec.online", "spec.list[0].name"
+    /// The paths of the duplicates, as "spec.online", "spec.list[0].name".
     pub duplicates: Vec<String>,
 }
 
 /// # Errors
-/// When the bytes are no JSON, nested deeper than [`DEPTH_MAX`], or have more than [`READ_VALUES_MAX`] values: then nothing
-/// behind the last of these is read.
+/// When the bytes are no JSON, nested deeper than [`DEPTH_MAX`], or have more than [`READ_VALUES_MAX`] values: then
+/// nothing behind the last of these is read.
 pub fn read(bytes: &[u8]) -> Result<JsonDocument, serde_json::Error> {
     let reading = DocumentReading::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let value = JsonLevel { depth: 0, place: &JsonLocation::Root, reading: &reading }.deserialize(&mut parser)?;
     parser.end()?;
-    Ok(JsonDocument { value, duplicates: reading.duplicates.into_inner().told })
+    Ok(JsonDocument { value, duplicates: reading.duplicates.into_inner().listed })
 }
 
 /// Refuses an object that is too wide; who owns its fields does not count.
@@ -88,19 +86,19 @@ impl JsonDocument {
 /// What was said twice.
 #[derive(Default)]
 struct DuplicateKeys {
-    told: Vec<String>,
+    listed: Vec<String>,
     written: usize,
 }
 
 impl DuplicateKeys {
     fn note(&mut self, place: &JsonLocation<'_>) {
-        if self.told.len() >= DUPLICATES_MAX || self.written >= DUPLICATES_WRITTEN_MAX {
+        if self.listed.len() >= DUPLICATES_MAX || self.written >= DUPLICATES_WRITTEN_MAX {
             return;
         }
         self.written += 1;
-        let told = place.cut();
-        if !self.told.contains(&told) {
-            self.told.push(told);
+        let path = place.cut();
+        if !self.listed.contains(&path) {
+            self.listed.push(path);
         }
     }
 }

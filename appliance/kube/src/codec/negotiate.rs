@@ -1,19 +1,15 @@
-//! In which form the client wants the answer, and in which form it sent its body. Pure.
+//! The formats of a request: what the client accepts, and what its body is. Pure.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    codec::{
-        json::{self, JsonDocument},
-        protobuf, yaml,
-    },
-    model::status::{Status, one_line},
-};
+use crate::codec::json::{self, JsonDocument};
+use crate::codec::{protobuf, yaml};
+use crate::model::status::{Status, one_line};
 
 /// Alternatives read from one Accept header.
 const ALTERNATIVES_MAX: usize = 32;
-/// Of a body that cannot be read: enough to see that it is a web page.
+/// Bytes that are shown of a body that cannot be read: enough to see that it is a web page.
 const START_SHOWN_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +103,7 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
     parse_document(media_type, bytes, kind).map(|document| document.value)
 }
 
-/// The same, with what the body says twice. YAML that does so is refused.
+/// Reads a body, with the names that it has twice. YAML with duplicates is refused.
 pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<JsonDocument, Status> {
     let unrecognized = |error: String| {
         // Of a secret or a token nothing: a message is what people send to others.

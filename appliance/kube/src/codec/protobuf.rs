@@ -46,16 +46,13 @@ pub enum ProtobufError {
     TooMany,
 }
 
-/// What a message has: numbers, names and forms of its fields.
-#[derive(Debug)]
-struct ProtobufMessage(&'static [ProtobufField]);
-
+/// A field of a message.
 #[derive(Debug)]
 struct ProtobufField {
     number: u64,
     name: &'static str,
     form: FieldForm,
-    /// Written only when set: an empty value says something.
+    /// Whether the field is written only when set: an empty value is a value.
     is_pointer: bool,
 }
 
@@ -74,7 +71,7 @@ enum FieldForm {
     Fields,
     /// A number as text in a message of its own.
     Quantity,
-    Message(&'static ProtobufMessage),
+    Message(&'static [ProtobufField]),
     List(&'static FieldForm),
     /// Keys are texts.
     Map(&'static FieldForm),
@@ -84,7 +81,7 @@ enum FieldForm {
 pub fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let unknown = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
     let mut reader = ProtobufReader { values: 0 };
-    let envelope = reader.message(&messages::UNKNOWN, unknown)?;
+    let envelope = reader.message(messages::UNKNOWN, unknown)?;
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (api_version, kind) = (text(&envelope["typeMeta"]["apiVersion"]), text(&envelope["typeMeta"]["kind"]));
     let (encoding, media_type) = (text(&envelope["contentEncoding"]), text(&envelope["contentType"]));
@@ -125,7 +122,7 @@ fn next(bytes: &[u8]) -> Result<(u64, WireValue<'_>, &[u8]), ProtobufError> {
             Ok((number, WireValue::Bytes(value), rest))
         }
         5 => rest.split_at_checked(4).map(|(_, rest)| (number, WireValue::Other, rest)).ok_or(ProtobufError::Cut),
-        // Groups, which nobody writes any more.
+        // Groups, which are no longer in use.
         _ => Err(ProtobufError::WireType(number)),
     }
 }
@@ -151,7 +148,7 @@ struct ProtobufReader {
 
 impl ProtobufReader {
     /// Tables hold no cycle, so this ends however deep the bytes nest.
-    fn message(&mut self, message: &ProtobufMessage, bytes: &[u8]) -> Result<Value, ProtobufError> {
+    fn message(&mut self, message: &[ProtobufField], bytes: &[u8]) -> Result<Value, ProtobufError> {
         let (mut object, mut rest) = (Map::new(), bytes);
         while !rest.is_empty() {
             let (number, wire, after) = next(rest)?;
@@ -160,7 +157,7 @@ impl ProtobufReader {
             if self.values > VALUES_MAX {
                 return Err(ProtobufError::TooMany);
             }
-            let Some(field) = message.0.iter().find(|field| field.number == number) else { continue };
+            let Some(field) = message.iter().find(|field| field.number == number) else { continue };
             match field.form {
                 FieldForm::List(item) => {
                     let value = self.value(field, *item, wire)?;

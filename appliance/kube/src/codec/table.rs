@@ -3,15 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    codec::negotiate::partial,
-    model::{
-        jsonpath,
-        kind::KindInfo,
-        kind_parts::{Cell, PrinterColumn},
-        status::Status,
-    },
-};
+use crate::codec::negotiate::partial;
+use crate::model::jsonpath;
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{Cell, PrinterColumn};
+use crate::model::status::Status;
 
 /// What stands in `object` of each row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use serde_saphyr::{Options, budget, options};
 
 use crate::codec::json::READ_VALUES_MAX;
 
-/// Of one body or one small file, with what its aliases stand for.
+/// Most bytes of one body or one small file, with its aliases resolved.
 pub const OBJECT_BYTES_MAX: usize = crate::BODY_BYTES_MAX;
-/// Of a file with many objects: ten thousand hosts.
+/// Most bytes of a file with many objects: ten thousand hosts.
 pub const MANIFEST_BYTES_MAX: usize = 32 << 20;
 /// The deepest schema of Kubernetes has about thirty levels; each takes room on the stack.
 const DEPTH_MAX: usize = 48;

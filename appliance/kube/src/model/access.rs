@@ -12,18 +12,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::model::{
-    namespace_quota::NamespaceQuota,
-    query::Query,
-    route::{ObjectRoute, Verb},
-    status::Status,
-};
+use crate::model::namespace_quota::NamespaceQuota;
+use crate::model::query::Query;
+use crate::model::route::{ObjectRoute, Verb};
+use crate::model::status::Status;
 
-/// Every caller who proved who he is.
+/// The group of every authenticated caller.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Every other one.
+/// The group of every other caller.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Whoever is in it may do everything.
+/// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
 /// Begins the names of programs' accounts: `system:serviceaccount:NAMESPACE:NAME`.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
@@ -44,17 +42,17 @@ const OWN_REVIEWS: [(&str, &str); 3] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
     pub name: String,
-    /// Tells apart those who had the same name one after the other; empty where nobody counts.
+    /// The UID, which differs for two users who had the same name one after the other; empty where there are none.
     pub uid: String,
     pub groups: Vec<String>,
-    /// What else is known of him, as for a log.
+    /// What else is known of the caller, as for a log.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// When what he proved himself with ends.
+    /// When the credentials of the caller expire.
     pub until: Option<Timestamp>,
 }
 
 impl Caller {
-    /// One who proved who he is, and is in no group besides.
+    /// Makes an authenticated caller in no other group.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), groups: vec![AUTHENTICATED.into()], ..Self::default() }
     }
@@ -73,7 +71,7 @@ impl Caller {
         self.groups.iter().any(|own| own == group)
     }
 
-    /// As Kubernetes' `UserInfo`.
+    /// The caller as Kubernetes' `UserInfo`.
     pub fn to_value(&self) -> Value {
         let mut user = json!({ "username": self.name, "groups": self.groups });
         if !self.uid.is_empty() {
@@ -128,7 +126,7 @@ impl<'a> OnObjects<'a> {
         }
     }
 
-    /// "secrets", "baremetalhosts/status"
+    /// The resource in messages, as "secrets", "baremetalhosts/status".
     fn shown(&self) -> String {
         let slash = if self.subresource.is_empty() { "" } else { "/" };
         format!("{}{slash}{}", self.resource, self.subresource)
@@ -147,7 +145,7 @@ fn selected_name(selector: &str) -> Option<&str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
     pub allowed: bool,
-    /// For people; often empty.
+    /// The reason for people; often empty.
     pub reason: String,
 }
 
@@ -161,7 +159,7 @@ impl AccessDecision {
     }
 }
 
-/// What somebody may do, as `kubectl auth can-i --list` shows it. `*` stands for all.
+/// What a user may do, as `kubectl auth can-i --list` shows it. `*` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRule {
     pub verbs: Vec<String>,
@@ -178,7 +176,7 @@ pub struct AccessRule {
 pub trait Authorizer: fmt::Debug + Send + Sync {
     fn decide(&self, caller: &Caller, asked: AccessRequest<'_>) -> AccessDecision;
 
-    /// What somebody may do in a namespace.
+    /// What a user may do in a namespace.
     fn rules(&self, caller: &Caller, namespace: &str) -> Vec<AccessRule>;
 
     /// What the caller may have in a namespace where no quota of an admin says it.
@@ -196,7 +194,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
         0
     }
 
-    /// The same number, for those who wait.
+    /// The generation as a channel, for those who wait for its next value.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::object::apply::Schema;
+use crate::model::field_schema::Schema;
 
 /// How objects of a served version become those of the stored one, and back.
 ///
@@ -33,7 +33,7 @@ pub struct VersionConversion {
     pub annotation: &'static str,
     /// Whether an annotation's object has the form of the stored version.
     pub fits_stored: fn(&Value) -> bool,
-    /// The same for the version itself.
+    /// Whether an object fits the version itself.
     pub fits: fn(&Value) -> bool,
 }
 
@@ -50,12 +50,12 @@ pub struct KindVersion {
 impl VersionConversion {
     /// An object of the version, as it is stored. `api_version` is that of the stored version.
     pub fn to_stored(&self, api_version: &str, object: &Value) -> Value {
-        convert(object, api_version, self.annotation, (self.to_stored, self.from_stored), self.fits_stored)
+        convert(object, api_version, self.annotation, self.to_stored, self.from_stored, self.fits_stored)
     }
 
     /// A stored object, as the version has it, whose `api_version` this is.
     pub fn from_stored(&self, api_version: &str, object: &Value) -> Value {
-        convert(object, api_version, self.annotation, (self.from_stored, self.to_stored), self.fits)
+        convert(object, api_version, self.annotation, self.from_stored, self.to_stored, self.fits)
     }
 }
 
@@ -65,7 +65,8 @@ fn convert(
     object: &Value,
     api_version: &str,
     annotation: &str,
-    (map, unmap): (Mapping, Mapping),
+    map: Mapping,
+    unmap: Mapping,
     fits: fn(&Value) -> bool,
 ) -> Value {
     let mut metadata = object["metadata"].clone();
@@ -169,7 +170,7 @@ fn redo(saved: Value, then: &Value, now: Value) -> Value {
     }
 }
 
-/// Items of lists are told apart by what upstream's lists have as keys.
+/// Whether two items of lists have the same key, by the fields that upstream's lists have as keys.
 fn has_same_key(one: &Value, other: &Value) -> bool {
     let key =
         |item: &Value| ["type", "name", "key"].into_iter().find_map(|name| item[name].as_str().map(str::to_owned));

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Fields that are told as unknown of one object.
+/// Most unknown fields that are listed of one object.
 const UNKNOWN_MAX: usize = 64;
 
 /// The shape of a value.
@@ -28,7 +28,7 @@ pub enum Schema {
 #[derive(Clone, Debug, Default)]
 pub struct ObjectSchema {
     fields: BTreeMap<String, Schema>,
-    /// Of all other fields; `None` if there are none.
+    /// The schema of all other fields; `None` if there are none.
     rest: Option<Box<Schema>>,
 }
 
@@ -44,7 +44,7 @@ pub enum ListType {
 }
 
 impl Schema {
-    /// Of a structural OpenAPI schema. What it does not tell is [`Schema::Any`].
+    /// Reads a structural OpenAPI schema. What it does not describe is [`Schema::Any`].
     pub(crate) fn of(openapi: &Value) -> Self {
         if openapi["x-kubernetes-map-type"] == "atomic" {
             return Self::Atomic(Box::new(Self::of_type(openapi)));
@@ -78,7 +78,7 @@ impl Schema {
         }
     }
 
-    /// Of a whole object of a kind, whose schema says what is beside `apiVersion`, `kind` and `metadata`.
+    /// Reads the schema of a whole object: of what is beside `apiVersion`, `kind` and `metadata`.
     pub(crate) fn root(openapi: &Value) -> Self {
         let mut root = match Self::of(openapi) {
             Self::Object(object) => object,

@@ -1,4 +1,5 @@
-//! Fields that a kind does not have, or that a document has twice: told, refused or passed over, as the client wishes.
+//! Fields that a kind does not have, or that a document has twice. The client chooses between a refusal, a warning and
+//! nothing.
 
 use crate::model::{kind::KindInfo, status::Status};
 
@@ -28,7 +29,7 @@ pub(crate) fn judge_unknown(
     Ok(warnings)
 }
 
-/// What a client that wants to be told refuses to have done.
+/// The refusal for a client that asked for strict validation.
 pub(crate) fn strict_refusal(kind: &KindInfo, faults: &[String]) -> Status {
     Status::bad_request(format!(
         "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",

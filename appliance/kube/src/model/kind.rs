@@ -10,19 +10,15 @@ use firesteel_kube_types::{Cause, ScaleSubresource};
 use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
-use crate::{
-    model::{
-        convert::{KindVersion, VersionConversion},
-        kind_parts::{Admit, AdmittedObject, IssueSubresource, NameRule, PrinterColumn, ReviewKind, Writers},
-    },
-    object::apply::Schema,
-};
+use crate::model::convert::{KindVersion, VersionConversion};
+use crate::model::field_schema::Schema;
+use crate::model::kind_parts::{Admit, AdmittedObject, IssueSubresource, NameRule, PrinterColumn, ReviewKind, Writers};
 
 /// One kind. Made by [`KindInfo::namespaced`] or [`KindInfo::cluster`] and completed by struct
 /// update.
 #[derive(Clone)]
 pub struct KindInfo {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -64,8 +60,8 @@ pub struct KindInfo {
     /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
     /// writes, and a cost where it writes often.
     pub tracks_owners: bool,
-    /// What its objects said before is of use for minutes at most: they change often, and whoever follows
-    /// them wants the newest.
+    /// Whether history is of use for minutes at most: the objects change often, and clients that follow them want the
+    /// newest.
     pub has_short_history: bool,
     /// Its objects are in force whether or not they can be stored: a new one may use the store's reserve, and is held
     /// in memory where that does not help. For kinds outside of namespaces.
@@ -78,9 +74,9 @@ pub struct KindInfo {
     pub is_record: bool,
     /// Group and plural of the stored kind of which this one is another form, where it is one.
     pub stored_at: Option<(&'static str, &'static str)>,
-    /// Of a version in which objects are not stored: how they become those of the stored one.
+    /// The conversion of a version in which objects are not stored.
     pub conversion: Option<VersionConversion>,
-    /// The version is going away, and who uses it is told so.
+    /// Whether the version is going away; its clients get a warning.
     pub is_deprecated: bool,
     /// Labels of the kind's definition, by which clients find out what it is for.
     pub definition_labels: &'static [(&'static str, &'static str)],
@@ -88,7 +84,7 @@ pub struct KindInfo {
     pub own_labels: fn(&Value) -> Vec<(&'static str, String)>,
     /// The annotation in which the server keeps who changed the spec last, whatever a client sends.
     pub author_annotation: Option<&'static str>,
-    /// All versions of the kind, where there are several. [`Registry::new`] knows them.
+    /// All versions of the kind, where there are several. [`Registry::new`](crate::Registry::new) knows them.
     pub versions: Arc<[KindVersion]>,
 }
 
@@ -139,7 +135,7 @@ impl KindInfo {
         Self { namespaced: false, ..Self::namespaced(group, version, kind, plural) }
     }
 
-    /// The same kind with a hook.
+    /// Adds the hook that checks and normalises objects.
     pub fn admitting(
         self,
         admit: impl Fn(&mut Value, Option<&Value>) -> Result<AdmittedObject, Vec<Cause>> + Send + Sync + 'static,
@@ -147,7 +143,7 @@ impl KindInfo {
         Self { admit: Arc::new(admit), ..self }
     }
 
-    /// The same kind with its structural OpenAPI schema.
+    /// Adds the structural OpenAPI schema.
     pub fn with_schema(self, schema: Value) -> Self {
         Self { fields: Arc::new(Schema::root(&schema)), schema: Arc::new(schema), ..self }
     }
@@ -177,7 +173,7 @@ impl KindInfo {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
     }
 
-    /// As given, or the kind in small letters.
+    /// The singular as given, or the kind in small letters.
     pub fn singular_name(&self) -> String {
         if self.singular.is_empty() { self.kind.to_lowercase() } else { self.singular.into() }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// What a kind's hook found in an object that it accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdmittedObject {
-    /// Told to the client, each as one `Warning` header.
+    /// Warnings for the client, each as one `Warning` header.
     pub warnings: Vec<String>,
     /// Paths ("spec.foo") that the kind does not have. The hook has dropped them from the object;
     /// whether that is an error, a warning or nothing is the client's choice.
@@ -58,14 +58,14 @@ pub enum Writers {
     Everyone,
     /// Controllers in this process alone; the API only shows the objects.
     Controllers,
-    /// The same, but for labels and annotations, by which clients keep what they know of the objects.
+    /// This server alone, but for labels and annotations, in which clients keep what they know of the objects.
     ControllersButLabels,
 }
 
 /// A part of a kind's objects that takes such requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssueSubresource {
-    /// As in `…/serviceaccounts/NAME/token`.
+    /// The last part of the path, as in `…/serviceaccounts/NAME/token`.
     pub subresource: &'static str,
     pub group: &'static str,
     pub version: &'static str,
@@ -88,9 +88,9 @@ pub enum ReviewKind {
     Rules,
     /// Who am I?
     Subject,
-    /// May somebody do this?
+    /// May this user do this?
     SubjectAccess,
-    /// May somebody do this in this namespace?
+    /// May this user do this in this namespace?
     LocalSubjectAccess,
     /// Whose is this token?
     Token,

@@ -10,7 +10,7 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Waits until no dependent names it as an owner any more.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Fields that are told as unknown of one object.
+/// Most unknown fields that are listed of one object.
 const UNKNOWN_MAX: usize = 64;
 /// Fields that are there and not read here: `managedFields` is kept beside the rest (see [`crate::object::apply`]), and
 /// `selfLink` is accepted and not kept.

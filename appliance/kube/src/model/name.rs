@@ -5,15 +5,13 @@ use std::collections::BTreeSet;
 use firesteel_kube_types::{Cause, CauseReason, ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-use crate::model::{
-    kind_parts::NameRule,
-    meta::{FOREGROUND, ORPHAN},
-};
+use crate::model::kind_parts::NameRule;
+use crate::model::meta::{FOREGROUND, ORPHAN};
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
-/// Faults of one object's metadata, and letters of its owners that one of them shows: beyond that nobody
-/// reads on, and there can be as many as the metadata has parts.
+/// Most faults of one object's metadata, and most letters of its owners that a fault shows: longer answers are not
+/// read, and there can be as many faults as the metadata has parts.
 const FAULTS_MAX: usize = 64;
 const OWNERS_SHOWN_CHARS_MAX: usize = 4096;
 /// All annotations of an object together, as Kubernetes has it.
@@ -110,8 +108,8 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
     causes
 }
 
-/// Of finalizers that a write adds to what was `before`: one without a domain may collide with that of another program.
-/// Those that the object has already were warned of when they came.
+/// Warns of finalizers that a write adds to what was `before`: one without a domain may collide with that of another
+/// program. Earlier finalizers had their warnings when they were added.
 pub(crate) fn finalizer_warnings(meta: &ObjectMeta, before: &Value) -> Vec<String> {
     let before = before["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let before: BTreeSet<&str> = before.chain(STANDARD_FINALIZERS).collect();

@@ -3,19 +3,17 @@
 use firesteel_kube_types::{Cause, CauseReason};
 use serde_json::json;
 
-use crate::model::{
-    field_validation::FieldValidation,
-    log_options::LogOptions,
-    parameter::{boolean, decode, number},
-    status::Status,
-};
+use crate::model::field_validation::FieldValidation;
+use crate::model::log_options::LogOptions;
+use crate::model::parameter::{boolean, decode, number};
+use crate::model::status::Status;
 
 /// The longest query that is read; client-go's longest are label selectors of some kilobytes.
 const QUERY_BYTES_MAX: usize = 16 << 10;
 /// The longest name of a field manager, as Kubernetes has it.
 pub(crate) const MANAGER_BYTES_MAX: usize = 128;
-/// Of a field manager's name, letters that are told as wrong: each time the whole name is shown.
-const LETTERS_TOLD_MAX: usize = 8;
+/// Most letters of a field manager's name that are listed as wrong: each fault shows the whole name.
+const LETTERS_SHOWN_MAX: usize = 8;
 /// The most parameters of one query.
 const PARAMETERS_MAX: usize = 64;
 
@@ -143,7 +141,7 @@ impl Query {
             message: format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes"),
             field: "fieldManager".into(),
         });
-        let odd = name.char_indices().filter(|(_, letter)| letter.is_control()).take(LETTERS_TOLD_MAX);
+        let odd = name.char_indices().filter(|(_, letter)| letter.is_control()).take(LETTERS_SHOWN_MAX);
         let odd = odd.map(|(at, letter)| {
             let why = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
             Cause::invalid_json("fieldManager", &json!(name), &why)
@@ -157,7 +155,7 @@ impl Query {
 pub(crate) struct QueryTerms<'a> {
     pub(crate) validation: FieldValidation,
     pub(crate) dry_run: bool,
-    /// Under which name it is made, if the query says one.
+    /// The name of the field manager, if the query has one.
     pub(crate) manager: Option<&'a str>,
 }
 

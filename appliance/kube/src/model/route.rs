@@ -1,4 +1,4 @@
-//! From method and path to what is asked for. Pure, bounded, without knowledge of kinds.
+//! Reads from method and path what a request is about. Pure, bounded, without knowledge of kinds.
 
 use crate::model::{parameter::decode, query::Query, status::Status};
 
@@ -13,21 +13,21 @@ pub enum ApiRoute {
     Health,
     /// `/readyz`: whether it stores what it is sent, too.
     Ready,
-    /// `/version`
+    /// The path `/version`.
     Version,
-    /// `/api`: versions of the core group
+    /// The path `/api`: versions of the core group.
     Core,
-    /// `/apis`: all other groups
+    /// The path `/apis`: all other groups.
     Groups,
-    /// `/apis/{group}`
+    /// The path `/apis/{group}`.
     Group(String),
-    /// `/api/v1`, `/apis/{group}/{version}`
+    /// The paths `/api/v1` and `/apis/{group}/{version}`.
     Resources { group: String, version: String },
-    /// `/openapi/v2`
+    /// The path `/openapi/v2`.
     OpenApiV2,
-    /// `/openapi/v3`: which documents there are
+    /// The path `/openapi/v3`: which documents there are.
     OpenApiIndex,
-    /// `/openapi/v3/{path}`; the path as in "apis/metal3.io/v1alpha1"
+    /// The path `/openapi/v3/{path}`, where the rest is as "apis/metal3.io/v1alpha1".
     OpenApi(String),
     /// Objects of a kind, or one of them.
     Objects(ObjectRoute),
@@ -42,12 +42,12 @@ pub struct ObjectRoute {
     pub verb: Verb,
     pub group: String,
     pub version: String,
-    /// Empty where the path names none: kinds without namespaces, and all namespaces.
+    /// The namespace; empty where the path has none: kinds without namespaces, and all namespaces.
     pub namespace: String,
     pub plural: String,
-    /// Empty for lists.
+    /// The name of the object; empty for lists.
     pub name: String,
-    /// Empty for the object itself.
+    /// The part of the object; empty for the object itself.
     pub subresource: String,
 }
 
@@ -64,7 +64,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As rules name it.
+    /// The verb as rules name it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "get",

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use firesteel_kube_types::{Cause, CauseReason};
 use serde_json::{Map, Value, json};
 
-/// Findings of one kind for one object; nobody reads on beyond that.
+/// Most findings of one kind for one object; longer answers are not read.
 const FINDINGS_MAX: usize = 64;
 /// Marks a time that is a `MicroTime`.
 const MICRO_TIME: &str = "x-firesteel-micro-time";

@@ -23,16 +23,15 @@ pub struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
     pub fn parse(text: &str) -> Result<Self, Status> {
-        let failed = |detail: String| Status::bad_request(format!("unable to parse requirement: {detail}"));
         let mut rest = text.trim_start();
         let mut requirements = Vec::new();
         while !rest.is_empty() {
-            let (requirement, after) = requirement(rest).map_err(failed)?;
+            let (requirement, after) = requirement(rest)?;
             requirements.push(requirement);
             rest = match after.trim_start() {
                 "" => "",
                 after => {
-                    let after = after.strip_prefix(',').ok_or_else(|| failed(unexpected(after, "',' or the end")))?;
+                    let after = after.strip_prefix(',').ok_or_else(|| unexpected(after, "',' or the end"))?;
                     let after = after.trim_start();
                     if after.is_empty() {
                         return Err(failed("found '', expected: identifier after ','".into()));
@@ -78,7 +77,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-fn requirement(text: &str) -> Result<(Requirement, &str), String> {
+fn requirement(text: &str) -> Result<(Requirement, &str), Status> {
     if let Some(text) = text.strip_prefix('!') {
         let (key, rest) = key(text.trim_start())?;
         return Ok((Requirement::Absent(key), rest));
@@ -106,31 +105,31 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     }
 }
 
-fn key(text: &str) -> Result<(String, &str), String> {
+fn key(text: &str) -> Result<(String, &str), Status> {
     let (key, rest) = word(text);
     if key.is_empty() {
         return Err(unexpected(text, "identifier"));
     }
     let faults = name::check_qualified(key);
     if !faults.is_empty() {
-        return Err(format!("invalid label key {key:?}: {}", faults.join("; ")));
+        return Err(failed(format!("invalid label key {key:?}: {}", faults.join("; "))));
     }
     Ok((key.into(), rest))
 }
 
-fn value(text: &str) -> Result<(String, &str), String> {
+fn value(text: &str) -> Result<(String, &str), Status> {
     let (value, rest) = word(text.trim_start());
     if value.is_empty() && !rest.trim_start().is_empty() && !rest.trim_start().starts_with([',', ')']) {
         return Err(unexpected(rest.trim_start(), "identifier"));
     }
     let faults = name::check_label_value(value);
     if !faults.is_empty() {
-        return Err(format!("invalid label value {value:?}: {}", faults.join("; ")));
+        return Err(failed(format!("invalid label value {value:?}: {}", faults.join("; "))));
     }
     Ok((value.into(), rest))
 }
 
-fn set(text: &str) -> Result<(Vec<String>, &str), String> {
+fn set(text: &str) -> Result<(Vec<String>, &str), Status> {
     let text = text.trim_start();
     let mut rest = text.strip_prefix('(').ok_or_else(|| unexpected(text, "'('"))?;
     let mut values = Vec::new();
@@ -150,9 +149,13 @@ fn word(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-fn unexpected(text: &str, expected: &str) -> String {
+fn unexpected(text: &str, expected: &str) -> Status {
     let first = text.chars().next().map(String::from).unwrap_or_default();
-    format!("found '{first}', expected: {expected}")
+    failed(format!("found '{first}', expected: {expected}"))
+}
+
+fn failed(detail: String) -> Status {
+    Status::bad_request(format!("unable to parse requirement: {detail}"))
 }
 
 /// `metadata.name=x,metadata.namespace!=y`, and fields that the kind declares.
@@ -182,7 +185,7 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// In the form in which each selector is written in one way only.
+    /// The selector in the form in which each is written in one way only.
     pub fn text(&self) -> String {
         let term = |(field, equal, value): &(String, bool, String)| {
             format!("{field}{}{value}", if *equal { "==" } else { "!=" })

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::model::kind::KindInfo;
 
-/// Causes that are told of one object: beyond that nobody reads on.
+/// Most causes that are listed of one object: longer answers are not read.
 const CAUSES_MAX: usize = 256;
 /// Damaged objects that one answer names, as Kubernetes does.
 const DAMAGES_MAX: usize = 100;
-/// The same in its message.
+/// Most damaged values that a message lists.
 const DAMAGES_SHOWN: usize = 10;
 /// What the server has and cannot read (KEP-3926).
 const UNREADABLE: &str = "StorageReadError";
@@ -24,7 +24,7 @@ const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
 #[error("{message}")]
 pub struct Status {
     pub code: u16,
-    /// Empty where Kubernetes sends none.
+    /// The reason; empty where Kubernetes sends none.
     pub reason: &'static str,
     pub message: String,
     // Boxed, so that every `Result` of this crate stays small.
@@ -66,12 +66,12 @@ impl Status {
         Self::forbidden(format!("{what}forbidden: {detail}")).about(group, plural, name)
     }
 
-    /// Whoever asks did not prove who he is.
+    /// The caller did not authenticate.
     pub fn unauthorized() -> Self {
         Self::with_reason(401, "Unauthorized", "Unauthorized")
     }
 
-    /// The caller has as much as he may have at a time.
+    /// The caller has as many requests under way as one may have.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         let mut status = Self::with_reason(429, "TooManyRequests", "Too many requests, please try again later.");
         let details = Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() };
@@ -112,7 +112,7 @@ impl Status {
         Self::conflict(kind, name, detail)
     }
 
-    /// `kind` is a Kind here, as in "BareMetalHost", not a plural. Of very many causes the first are told.
+    /// `kind` is a Kind here, as in "BareMetalHost", not a plural. Of very many causes the first are listed.
     pub fn invalid(group: &str, kind: &str, name: &str, mut causes: Vec<Cause>) -> Self {
         causes.truncate(CAUSES_MAX);
         let mut texts: Vec<String> = Vec::with_capacity(causes.len());
@@ -159,7 +159,7 @@ impl Status {
         Self::with_reason(413, "RequestEntityTooLarge", message)
     }
 
-    /// As Kubernetes' quotas refuse.
+    /// The refusal of Kubernetes' quotas.
     pub fn exceeded_quota(kind: &KindInfo, name: &str, exceeded: &[Exceeded]) -> Self {
         let quota = exceeded.first().map_or("", |first| first.quota.as_str());
         let own: Vec<&Exceeded> = exceeded.iter().filter(|other| other.quota == quota).collect();
@@ -190,7 +190,7 @@ impl Status {
         status
     }
 
-    /// The same with the reason.
+    /// The refusal of a body that is no valid patch.
     pub fn invalid_patch(message: &str) -> Self {
         Self { message: message.into(), ..Self::rejected() }
     }
@@ -275,7 +275,7 @@ impl Status {
         self.reason == "NotFound"
     }
 
-    /// Somebody else changed the object first: read it again.
+    /// Whether another write changed the object first: read it again.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
@@ -326,7 +326,7 @@ impl Status {
     }
 }
 
-/// Of what is said about such a body, names of its fields included.
+/// Most letters of a message about such a body, names of its fields included.
 pub(crate) const MESSAGE_CHARS_MAX: usize = 512;
 
 /// A message as one short line: what came from outside cannot move a cursor or begin a line of a log.

@@ -27,7 +27,7 @@ impl KindInfo {
         }
     }
 
-    /// The same for whoever has it alone.
+    /// Converts a stored object that the caller owns.
     pub(crate) fn read_stored(&self, stored: Value) -> Value {
         match &self.conversion {
             None => stored,
@@ -71,7 +71,7 @@ impl KindInfo {
         self.read_stored(stored)
     }
 
-    /// What a client of a version that is going away is told.
+    /// The warning for clients of a version that is going away.
     pub(crate) fn deprecation(&self) -> Option<String> {
         if !self.is_deprecated {
             return None;
@@ -87,7 +87,7 @@ impl KindInfo {
 /// How far a version is: beta before alpha, stable before both, and newer before older.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Maturity {
-    /// Not a version as Kubernetes numbers them.
+    /// Any text that is no version as Kubernetes numbers them.
     Unknown,
     Alpha(u32, u32),
     Beta(u32, u32),

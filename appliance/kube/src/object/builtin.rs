@@ -17,14 +17,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{
-        kind::KindInfo,
-        kind_parts::{AdmittedObject, Cell, IssueSubresource, NameRule, PrinterColumn},
-        schema,
-    },
-    object::quota,
-};
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{AdmittedObject, Cell, IssueSubresource, NameRule, PrinterColumn};
+use crate::model::schema;
+use crate::object::quota;
 
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
@@ -33,7 +29,7 @@ pub fn kinds() -> Vec<KindInfo> {
     own.into_iter().chain(others).chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
 }
 
-/// The same kind with a schema: what it does not have is dropped, and what is of another type refused.
+/// Adds a schema: unknown fields are dropped, and values of another type are refused.
 fn shaped(kind: KindInfo, description: &'static str, schema: Value) -> KindInfo {
     let kind = KindInfo { description, ..kind.with_schema(schema) };
     let (own, rules) = (Arc::clone(&kind.schema), Arc::clone(&kind.admit));
@@ -156,7 +152,7 @@ pub fn resource_quota() -> KindInfo {
     })
 }
 
-/// Held by one of several programs at a time, by compare-and-swap.
+/// Leases, each held by one of several programs at a time, by compare-and-swap.
 pub fn lease() -> KindInfo {
     let kind = KindInfo {
         has_generation: false,

@@ -44,7 +44,7 @@ impl ValueCache {
         if kept.values.get(key).is_some_and(|entry| entry.revision > revision) {
             return;
         }
-        // Rare, and whoever needs a value again brings it back.
+        // Rare; a value that is needed again is read again.
         if kept.bytes + bytes > KEPT_BYTES_MAX {
             kept.values.clear();
             kept.bytes = 0;

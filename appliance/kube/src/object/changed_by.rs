@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::model::kind::KindInfo;
 
-/// Of a caller's name: more than a certificate's common name has.
+/// Most bytes of a caller's name: more than a certificate's common name has.
 const AUTHOR_BYTES_MAX: usize = 256;
 
 /// Puts the author into a new object, or into one that has its next generation already.

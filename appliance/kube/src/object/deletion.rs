@@ -8,19 +8,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    model::{
-        kind::{self, KindInfo},
-        meta::{self, FOREGROUND, ORPHAN},
-        query::Query,
-        status::{self, Status},
-    },
-    object::{
-        options::Preconditions,
-        rules,
-        terms::{PreparedWrite, WriteEffect},
-    },
-};
+use crate::model::kind::{self, KindInfo};
+use crate::model::meta::{self, FOREGROUND, ORPHAN};
+use crate::model::query::Query;
+use crate::model::status::{self, Status};
+use crate::object::options::Preconditions;
+use crate::object::rules;
+use crate::object::terms::{PreparedWrite, WriteEffect};
 
 /// The body of a DELETE.
 #[derive(Debug, Default, Deserialize)]
@@ -60,8 +54,8 @@ impl DeleteOptions {
     }
 }
 
-/// By the query, or by a body's DeleteOptions: whether an object is to go that cannot be read. Such a deletion asks
-/// nobody, so that no other word about it could be kept, and none is taken.
+/// Whether an object that cannot be read is to go, by the query or by a body's DeleteOptions. Such a deletion checks
+/// nothing, so no other option could be kept, and none is accepted.
 pub(crate) fn is_unread(query: &Query, sent: Option<&DeleteOptions>, causes: &mut Vec<Cause>) -> bool {
     const FIELD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let asked = match sent {
@@ -101,8 +95,8 @@ pub enum Propagation {
 }
 
 impl Propagation {
-    /// By the query, or by a body's DeleteOptions, which count alone where there is one. `None`:
-    /// nothing is said.
+    /// What the query says, or a body's DeleteOptions, which count alone where there are any. `None` if they say
+    /// nothing.
     pub(crate) fn asked(query: &Query, sent: Option<&DeleteOptions>, causes: &mut Vec<Cause>) -> Option<Self> {
         let (policy, orphan) = match sent {
             Some(sent) => (sent.propagation_policy.as_deref(), sent.orphan_dependents),

@@ -1,22 +1,20 @@
 //! Work on large JSON, beside the threads that answer machines.
 //!
 //! A document of some megabytes takes a core for tenths of a second: to read it, to judge it, to write it again. On the
-//! threads of the runtime nothing else would be answered by that core meanwhile, no DHCP and no agent. So large work takes
-//! one of a few places, and while it lasts another thread takes over what else its own was to do. Small work is done at
-//! once, and so is all work where there are no other threads (simulations, tests).
+//! threads of the runtime nothing else would be answered by that core meanwhile, no DHCP and no agent. So large work
+//! takes one of a few places, and while it lasts another thread takes over what else its own was to do. Small work is
+//! done at once, and so is all work where there are no other threads (simulations, tests).
 
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    sync::Semaphore,
-    task,
-};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+use tokio::task;
 
 /// What takes about a millisecond; everything below is not worth a place.
 pub const HEAVY_BYTES: usize = 64 << 10;
 /// Clients' work that is done at a time. With the places of other work that is less than twice the cores of a small
 /// machine.
 const CLIENT_PLACES: usize = 2;
-/// The same of this process's own objects. Controllers do not wait behind clients.
+/// Most conversions of this process's own objects at a time. Controllers do not wait behind clients.
 const OWN_PLACES: usize = 2;
 
 /// Places for heavy work of one sort.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use firesteel_store::{ObjectKey, StoredObject};
 use tokio::sync::watch;
 
-/// By where they would be stored. Their revision is zero.
+/// The held objects, by the key under which they would be stored. Their revision is zero.
 pub type UnstoredObjects = BTreeMap<ObjectKey, StoredObject>;
 
 /// What is held.

@@ -7,26 +7,21 @@
 //!                             └── deleted: gone
 //! ```
 //!
-//! A watch does not tell of them, since they have no revision; who acts on them follows [`Core::unstored`]. They are
-//! lost with the process: who needs them assumes at a start that nothing can be stored that there was one.
+//! A watch does not show them, since they have no revision; code that acts on them follows [`Core::unstored`]. They are
+//! lost with the process: if nothing can be stored at a start, assume that there was one.
 
 use firesteel_store::{CommitError, CommitTerms, ListRange, ObjectKey, Op, ReserveUse, Revision, StoredObject};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::{
-    model::status::Status,
-    object::{
-        apply::Owners,
-        core::{self, Core},
-        held::UnstoredObjects,
-        options::{Preconditions, StoredWrite, WriteOptions},
-        rules,
-        selection::ListSelection,
-        stored, stored_object,
-        terms::ObjectTarget,
-    },
-};
+use crate::model::status::Status;
+use crate::object::apply::Owners;
+use crate::object::core::{self, Core};
+use crate::object::held::UnstoredObjects;
+use crate::object::options::{Preconditions, StoredWrite, WriteOptions};
+use crate::object::selection::ListSelection;
+use crate::object::terms::ObjectTarget;
+use crate::object::{rules, stored, stored_object};
 
 /// Objects that are held, and stored ones of their kinds that may use the reserve: a few people stop a fleet, and not a
 /// thousand.
@@ -117,13 +112,13 @@ impl Core {
 
     /// The object, stored or held, and the bytes that it has, or would have, in the store.
     pub(crate) async fn get_or_held(&self, target: ObjectTarget<'_>) -> Result<(Value, usize), Status> {
-        match self.get_sized(target).await {
+        match self.current(target).await {
             Err(status) if status.is_not_found() => {
                 let held = self.held.0.borrow().get(&key_of(target)).cloned();
                 let Some(StoredObject { key, revision, value }) = held else { return Err(status) };
                 Ok((stored::decode_shown(target.kind, &key, &value, revision)?, value.len()))
             }
-            found => found,
+            found => found.map(|current| (current.shown(), current.bytes)),
         }
     }
 
@@ -167,7 +162,7 @@ impl Core {
         if may { ReserveUse::Reserved } else { ReserveUse::Ordinary }
     }
 
-    /// False where it, and no other of its name, is not held any more.
+    /// Drops a held object. False if it, and no other of its name, is not held any more.
     fn forget_unstored(&self, object: &StoredObject) -> bool {
         self.held.0.send_if_modified(|held| {
             let is_held = held.get(&object.key) == Some(object);

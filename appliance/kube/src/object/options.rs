@@ -4,17 +4,14 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    model::{field_validation::FieldValidation, namespace_quota::NamespaceQuota},
-    object::{
-        heavy_json::{self, HeavyWork},
-        patch::Patch,
-        terms::WriteTerms,
-    },
-};
+use crate::model::field_validation::FieldValidation;
+use crate::model::namespace_quota::NamespaceQuota;
+use crate::object::heavy_json::{self, HeavyWork};
+use crate::object::patch::Patch;
+use crate::object::terms::WriteTerms;
 
-/// Under which name this process itself writes.
-pub(crate) const OWN_MANAGER: &str = "firesteel";
+/// The manager's name for writes of this process itself.
+const OWN_MANAGER: &str = "firesteel";
 
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions<'a> {
@@ -79,7 +76,7 @@ pub struct StoredWrite {
     pub value: Value,
     pub warnings: Vec<String>,
     pub removed: bool,
-    /// The same as it is sent, where it was stored in the words of the request's version.
+    /// The object as it is sent, where it was stored in the words of the request's version.
     pub(crate) text: Option<Bytes>,
 }
 

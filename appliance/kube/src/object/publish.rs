@@ -1,20 +1,17 @@
 //! Keeps the view of the served kinds (CustomResourceDefinitions) in the store, where it can be
 //! listed and watched like anything else. What they say comes from the program: a definition that is missing, differs
-//! or is damaged is made anew from it, and which kinds are served does not depend on the store at all.
+//! or is damaged is written again, and which kinds are served does not depend on the store at all.
 
 use firesteel_store::{ListRange, PAGE_OBJECTS_MAX, PageRead};
 use serde_json::Value;
 
-use crate::{
-    model::{kind::KindInfo, status::Status},
-    object::{
-        builtin::definition,
-        core::Core,
-        options::{Preconditions, WriteOptions},
-        store_errors::read_failed,
-        terms::ObjectTarget,
-    },
-};
+use crate::model::kind::KindInfo;
+use crate::model::status::Status;
+use crate::object::builtin::definition;
+use crate::object::core::Core;
+use crate::object::options::{Preconditions, WriteOptions};
+use crate::object::store_errors::read_failed;
+use crate::object::terms::ObjectTarget;
 
 impl Core {
     /// Makes the stored definitions those of the kinds served now. To be called once at start, and where one of them is
@@ -64,7 +61,7 @@ impl Core {
         }
         for object in page.items.iter().filter(|object| is_of_before(&object.key.name)) {
             let name = &object.key.name;
-            self.delete(named(&kind, name), &Preconditions::default(), WriteOptions::default()).await?;
+            self.delete(named(&kind, name), &Preconditions::default(), None, WriteOptions::default()).await?;
         }
         Ok(())
     }

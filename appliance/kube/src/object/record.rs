@@ -1,8 +1,7 @@
 //! Events of this process's own controllers, for `kubectl describe` and `kubectl get events`.
 //!
-//! The same said again of the same object is one event that counts. An object of which something new
-//! is said all the time is listened to now and then only, so that one that fails in a loop fills
-//! neither the store nor the screen.
+//! If the same is recorded again of one object, it is one event that counts. An object with a steady stream of new
+//! texts gets an event now and then only, so that one that fails in a loop fills neither the store nor the screen.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,17 +10,18 @@ use firesteel_facts::{BucketLimits, TokenBucket};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::{
-    model::{meta, status::Status},
-    object::{core::Core, options::WriteOptions, terms::ObjectTarget},
-};
+use crate::model::meta;
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::options::WriteOptions;
+use crate::object::terms::ObjectTarget;
 
 /// What may be said of one object at once, and how long it takes until one more may. As client-go's
 /// recorder has the first; its second, five minutes, would leave out most of an installation.
 const LIMITS: BucketLimits = BucketLimits { burst: 25, refill: SignedDuration::from_secs(30) };
 /// Objects that are remembered; those that have their whole burst need not be.
 const OBJECTS_MAX: usize = 10_000;
-/// As Kubernetes has it for new events.
+/// Most bytes of a message, as Kubernetes has it for new events.
 const MESSAGE_BYTES_MAX: usize = 1024;
 /// Leaves room for the end of an event's name in the 253 letters of a name.
 const NAME_BYTES_MAX: usize = 230;
@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 230;
 pub struct EventSubject {
     pub api_version: String,
     pub kind: String,
-    /// Empty for an object outside of all namespaces.
+    /// The namespace; empty for an object outside of all namespaces.
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -63,7 +63,7 @@ impl Recorder {
         Self { core: core.clone(), component, budgets: HashMap::new(), from_reserve: false }
     }
 
-    /// The same, whose new events may use the store's reserve when room is short: for what is to be said just then.
+    /// Lets new events use the store's reserve when room is short: for what must be recorded just then.
     #[must_use]
     pub fn with_reserve(self) -> Self {
         Self { from_reserve: true, ..self }
@@ -115,7 +115,7 @@ impl Recorder {
     }
 }
 
-/// The same for the same said of the same object.
+/// The name of an event, which is the same for the same text about the same object.
 fn name_of(happened: &RecordedEvent) -> String {
     let mut hasher = DefaultHasher::new();
     (&happened.regarding.uid, happened.is_warning, &happened.reason, &happened.message).hash(&mut hasher);

@@ -2,7 +2,7 @@
 //! come in, the object to store or the refusal comes out.
 //!
 //! Objects are stored without `metadata.resourceVersion`, which is the store's revision and is put
-//! in when an object is shown ([`shown`]).
+//! in when an object is shown ([`super::stored::shown`]).
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,21 @@ use firesteel_kube_types::{Cause, ObjectMeta};
 use firesteel_store::Revision;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{
-        field_validation::{FieldValidation, STRICT_ERROR, judge_unknown},
-        kind::{KindInfo, is_namespace, is_secret},
-        meta::{self, whole_seconds},
-        name,
-        status::Status,
-    },
-    object::{
-        apply::{self, ApplyManager, Owners},
-        changed_by, scale,
-        terms::{CreationStamp, ObjectPart, ObjectTarget, PreparedWrite, UpdateBody, WriteEffect, WriteTerms},
-    },
+use crate::model::field_validation::{FieldValidation, STRICT_ERROR, judge_unknown};
+use crate::model::kind::{KindInfo, is_namespace, is_secret};
+use crate::model::meta::{self, whole_seconds};
+use crate::model::name;
+use crate::model::status::Status;
+use crate::object::apply::{self, ApplyManager, Owners};
+use crate::object::terms::{
+    CreationStamp, CurrentObject, ObjectPart, ObjectTarget, PreparedWrite, UpdateBody, WriteEffect, WriteTerms,
 };
+use crate::object::{changed_by, scale};
 
-/// An update of a custom resource has its metadata looked at so many times in Kubernetes, which tells each finding
-/// again; clients leave out what they have read already.
+/// How often Kubernetes checks the metadata of an updated custom resource. It lists each finding that many times, and
+/// clients leave out what they have read already.
 const CUSTOM_METADATA_CHECKS: usize = 3;
-/// The same for what changed in it.
+/// How often it checks what changed in the metadata.
 const CUSTOM_CHANGE_CHECKS: usize = 2;
 /// Kubernetes' limit of a generated name's first part.
 const GENERATED_BASE_MAX: usize = 248;
@@ -71,7 +67,7 @@ pub(crate) fn prepare_create(
     if kind.has_status {
         object.remove("status");
     }
-    let (mut value, warnings) = admit(kind, object, &meta, None, causes, (&mut unknown, validation))?;
+    let (mut value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown, validation)?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
     changed_by::sign(kind, &mut value, None, author);
     if kind.tracks_owners {
@@ -91,18 +87,20 @@ pub(crate) fn prepare_create(
 pub(crate) fn prepare_update(
     target: ObjectTarget<'_>,
     part: ObjectPart,
-    (current, revision): (&Value, Revision),
-    (body, form): (Value, UpdateBody),
+    current: &CurrentObject,
+    body: UpdateBody,
     WriteTerms { validation, author }: WriteTerms<'_>,
     owners: Owners<'_>,
 ) -> Result<PreparedWrite, Status> {
-    let kind = target.kind;
+    let (kind, revision, current): (_, _, &Value) = (target.kind, current.revision, &current.value);
+    let is_sent = matches!(body, UpdateBody::Sent(_));
+    let (UpdateBody::Sent(body) | UpdateBody::Patched(body)) = body;
     let mut object = shape(target, body)?;
     let sent = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
     let sent = sent.map_or(Value::Null, Value::take);
     let (new_meta, mut unknown) = metadata(target, &object)?;
     let old_meta = meta::read(current).map(|(meta, _)| meta).unwrap_or_default();
-    if form == UpdateBody::Sent {
+    if is_sent {
         check_uid(target, &new_meta, &old_meta)?;
     }
     check_revision(target, &new_meta, revision)?;
@@ -125,7 +123,7 @@ pub(crate) fn prepare_update(
             unknown.clear();
         }
     }
-    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, (&mut unknown, validation))?;
+    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, &mut unknown, validation)?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
 
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
@@ -134,10 +132,10 @@ pub(crate) fn prepare_update(
     changed_by::sign(kind, &mut value, Some(current), author);
     let changed = differs_outside(&value, current, &["metadata"])
         || differs_outside(&value["metadata"], &current["metadata"], &["managedFields"]);
-    let owned_anew = kind.tracks_owners && own(target, part, current, &mut value, &sent, changed, owners);
+    let owners_changed = kind.tracks_owners && own(target, part, current, &mut value, &sent, changed, owners);
     let effect = if meta.is_deleting() && finalizers_left(kind, &value) == 0 {
         WriteEffect::Remove
-    } else if changed || owned_anew {
+    } else if changed || owners_changed {
         WriteEffect::Store
     } else {
         WriteEffect::None
@@ -255,7 +253,7 @@ fn check_revision(target: ObjectTarget<'_>, new: &ObjectMeta, revision: Revision
     }
 }
 
-/// In the words of Kubernetes' store, key and all.
+/// The message of Kubernetes' store, key and all.
 fn other_identity(target: ObjectTarget<'_>, asked: &str, found: &str) -> String {
     let ObjectTarget { kind, namespace, name, .. } = target;
     let group = if kind.is_custom() { format!("apiextensions.kubernetes.io/{}/", kind.group) } else { String::new() };
@@ -314,12 +312,13 @@ fn admit(
     meta: &ObjectMeta,
     old: Option<&Value>,
     mut causes: Vec<Cause>,
-    (unknown, validation): (&mut Vec<String>, FieldValidation),
+    unknown: &mut Vec<String>,
+    validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let mut metadata = meta::to_value(meta);
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
-    // A field that the kind has not is told before what is wrong with those that it has.
+    // An unknown field is reported before what is wrong with the known ones.
     let typos = if validation == FieldValidation::Strict { kind.fields.unknown(&value) } else { Vec::new() };
     let mut warnings = name::finalizer_warnings(meta, old.unwrap_or(&Value::Null));
     match (kind.admit)(&mut value, old) {
@@ -374,20 +373,20 @@ fn own(
     owners: Owners<'_>,
 ) -> bool {
     let stored = &current["metadata"]["managedFields"];
-    let (anew, entries) = match owners {
+    let (owners_changed, entries) = match owners {
         Owners::Tracked(writer) => {
-            let anew = apply::changes_owners(part, stored, sent);
+            let owners_changed = apply::changes_owners(part, stored, sent);
             let track = || apply::track(target.kind, part, Some(current), value, sent, writer);
-            (anew, (anew || changed).then(track).map(Value::Array))
+            (owners_changed, (owners_changed || changed).then(track).map(Value::Array))
         }
         Owners::Decided(entries) => {
             let entries = Value::Array(entries);
-            let anew = !apply::own_alike(stored, &entries);
-            (anew, (anew || changed).then_some(entries))
+            let owners_changed = !apply::own_alike(stored, &entries);
+            (owners_changed, (owners_changed || changed).then_some(entries))
         }
     };
     put_owners(value, entries.unwrap_or_else(|| stored.clone()));
-    anew
+    owners_changed
 }
 
 fn put_owners(value: &mut Value, entries: Value) {

@@ -1,4 +1,4 @@
-//! The scale subresource: how many an object is to have, for whoever knows nothing else of its kind.
+//! The scale subresource: how many an object is to have, for clients that know nothing else of its kind.
 //!
 //! A [`ScaleSubresource`] says where in an object of the kind the numbers are. What clients get and send is
 //! autoscaling/v1's Scale; a write of it is a write of one field of the object ([`changed`]). Pure.
@@ -6,20 +6,16 @@
 use std::sync::{Arc, LazyLock};
 
 use firesteel_kube_types::{Cause, ScaleSubresource};
-use firesteel_store::Revision;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{
-        field_validation::{self, FieldValidation},
-        kind::KindInfo,
-        kind_parts::{Cell, PrinterColumn},
-        meta::at_path,
-        schema,
-        status::{self, Status},
-    },
-    object::{options::ObjectUpdate, stored, terms::ObjectTarget},
-};
+use crate::model::field_validation::{self, FieldValidation};
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{Cell, PrinterColumn};
+use crate::model::meta::at_path;
+use crate::model::schema;
+use crate::model::status::{self, Status};
+use crate::object::options::ObjectUpdate;
+use crate::object::terms::{CurrentObject, ObjectTarget};
 
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
 pub(crate) const KIND: &str = "Scale";
@@ -88,12 +84,12 @@ pub(crate) fn shown(kind: &KindInfo, object: &Value) -> Result<Value, Status> {
 /// the object's, to be compared with what is stored; without them the change is made to what is there.
 pub(crate) fn changed(
     target: ObjectTarget<'_>,
-    (current, revision): (&Value, Revision),
+    current: &CurrentObject,
     change: ObjectUpdate<'_>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let Some(paths) = target.kind.scale else { return Err(Status::no_route()) };
-    let mut object = stored::shown(current.clone(), revision);
+    let mut object = current.shown();
     let mut scale = match change {
         ObjectUpdate::Replace(body) => body.clone(),
         ObjectUpdate::Patch(patch) => {

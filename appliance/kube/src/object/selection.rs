@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use firesteel_store::{Damage, ObjectKey};
 
-use crate::{
-    codec::{negotiate::ResponseFormat, table::Include},
-    model::{kind::KindInfo, query::Query, selector::ListSelector, status::Status},
-    object::core::Core,
-};
+use crate::codec::negotiate::ResponseFormat;
+use crate::codec::table::Include;
+use crate::model::kind::KindInfo;
+use crate::model::query::Query;
+use crate::model::selector::ListSelector;
+use crate::model::status::Status;
+use crate::object::core::Core;
 
 /// What every list and watch has.
 #[derive(Debug)]
 pub(crate) struct ListSelection {
     pub(crate) kind: Arc<KindInfo>,
-    /// Empty for all.
+    /// The namespace; empty for all.
     pub(crate) namespace: String,
     pub(crate) selector: ListSelector,
     pub(crate) include: Include,
@@ -33,7 +35,7 @@ impl ListSelection {
         Ok(Self { kind, namespace: namespace.into(), selector, include, format })
     }
 
-    /// The same for objects of another kind.
+    /// The selection for objects of another kind.
     pub(crate) fn of_kind(&self, kind: Arc<KindInfo>) -> Self {
         Self {
             kind,

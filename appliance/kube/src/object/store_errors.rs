@@ -11,7 +11,7 @@ pub(crate) fn commit_failed(target: ObjectTarget<'_>, error: CommitError) -> Sta
         CommitError::Conflict { .. } | CommitError::Guard { .. } => Status::modified(target.kind, target.name),
         CommitError::Exceeds { exceeded, .. } => Status::exceeded_quota(target.kind, target.name, &exceeded),
         CommitError::TooLarge { .. } => Status::too_large(firesteel_store::OBJECT_BYTES_MAX),
-        // Told by who looks after the room: a client that tries again and again must not fill the log.
+        // The store's room writes the event: a client that tries again and again must not fill the log.
         CommitError::Full(_) => Status::insufficient_storage(error.to_string()),
         CommitError::Database(_) => {
             tracing::error!(error = %error, "cannot store an object");

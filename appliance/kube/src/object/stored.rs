@@ -24,7 +24,7 @@ pub(crate) fn bare(kind: &KindInfo, key: &ObjectKey) -> Value {
     object
 }
 
-/// The object as a type, with the revision in its metadata as [`rules::shown`] puts it there.
+/// The object as a type, with the revision in its metadata as [`shown`] puts it there.
 pub(crate) fn typed<T: DeserializeOwned>(value: &Value, revision: Revision) -> Result<T, Status> {
     let metadata = value["metadata"].as_object().into_iter().flatten().filter(|(name, _)| *name != OWNERS);
     let metadata = metadata.map(|(name, value)| (name.clone(), value.clone())).collect();

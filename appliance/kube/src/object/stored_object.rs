@@ -12,10 +12,10 @@ use firesteel_store::{ChangeKind, ObjectKey, Revision, StoreEvent, StoredObject}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    model::{kind::KindInfo, selector::ListSelector, status::Status},
-    object::stored,
-};
+use crate::model::kind::KindInfo;
+use crate::model::selector::ListSelector;
+use crate::model::status::Status;
+use crate::object::stored;
 
 /// What [`write_shown`] adds to an object, at most: the field's name and a number of 20 digits.
 pub(crate) const ADDED_BYTES: usize = 48;
@@ -66,8 +66,7 @@ pub(crate) fn without_owners(bytes: &[u8], revision: Revision) -> Option<Vec<u8>
     Some(out)
 }
 
-/// The same without what comes after the metadata: what is kept of an object that is not needed as a
-/// whole.
+/// The object without what comes after the metadata: what is kept of one that is not needed as a whole.
 pub(crate) fn metadata_only(bytes: &[u8], revision: Revision) -> Option<Vec<u8>> {
     let (mut out, _) = up_to_metadata(bytes, revision)?;
     out.extend_from_slice(b"}}");
@@ -100,7 +99,7 @@ fn up_to_metadata(bytes: &[u8], revision: Revision) -> Option<(Vec<u8>, usize)> 
     Some((out, at))
 }
 
-/// After a value that begins here, in JSON without spaces.
+/// The index after a value that begins here, in JSON without spaces.
 fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     loop {
@@ -146,7 +145,7 @@ fn metadata_at(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// After the quote that ends a string.
+/// The index after the quote that ends a string.
 fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match bytes.get(at)? {
@@ -225,14 +224,14 @@ impl WatchEventType {
 #[derive(Debug, Default)]
 pub(crate) struct WatchEventLines {
     stored: VersionLines,
-    /// Of the versions that are not the stored one: few, and mostly none.
+    /// The lines of versions that are not the stored one: few, and mostly none.
     others: Mutex<Vec<OfVersion>>,
 }
 
 /// A version's group and name, with its lines.
 type OfVersion = ((&'static str, &'static str), Arc<VersionLines>);
 
-/// The same for the watches of one version.
+/// The lines for the watches of one version.
 #[derive(Debug, Default)]
 struct VersionLines {
     lines: [OnceLock<Bytes>; 4],
@@ -240,9 +239,9 @@ struct VersionLines {
 }
 
 impl WatchEventLines {
-    /// The line that tells an event, ready to be sent.
-    pub(crate) fn line(&self, kind: &KindInfo, told: WatchEventType, event: &StoreEvent) -> Result<Bytes, Status> {
-        self.of(kind, |lines| lines.line(kind, told, event))
+    /// The line of an event, ready to be sent.
+    pub(crate) fn line(&self, kind: &KindInfo, change: WatchEventType, event: &StoreEvent) -> Result<Bytes, Status> {
+        self.of(kind, |lines| lines.line(kind, change, event))
     }
 
     /// What an event is to a client that sees only objects that its selector takes.
@@ -274,14 +273,14 @@ impl WatchEventLines {
 }
 
 impl VersionLines {
-    fn line(&self, kind: &KindInfo, told: WatchEventType, event: &StoreEvent) -> Result<Bytes, Status> {
-        let slot = &self.lines[told as usize];
+    fn line(&self, kind: &KindInfo, change: WatchEventType, event: &StoreEvent) -> Result<Bytes, Status> {
+        let slot = &self.lines[change as usize];
         if let Some(line) = slot.get() {
             return Ok(line.clone());
         }
         let bytes =
-            if told == WatchEventType::Left { event.previous.as_ref().unwrap_or(&event.value) } else { &event.value };
-        let line = line(told.word(), kind, &event.key, bytes, event.revision)?;
+            if change == WatchEventType::Left { event.previous.as_ref().unwrap_or(&event.value) } else { &event.value };
+        let line = line(change.word(), kind, &event.key, bytes, event.revision)?;
         Ok(slot.get_or_init(|| line).clone())
     }
 
@@ -420,25 +419,25 @@ mod tests {
         };
         let (yes, no) = (&object("1"), &object("2"));
         for selector in [labels, fields] {
-            let told = |kind, value: &Bytes, previous: Option<&Bytes>| {
+            let sent = |kind, value: &Bytes, previous: Option<&Bytes>| {
                 let previous = previous.cloned();
                 let event = StoreEvent { revision: Revision(9), kind, key: key(), value: value.clone(), previous };
                 let lines = WatchEventLines::default();
-                let told = lines.event_type(&toys(), &selector, &event).unwrap()?;
-                let line: Value = serde_json::from_slice(&lines.line(&toys(), told, &event).unwrap()).unwrap();
+                let sent = lines.event_type(&toys(), &selector, &event).unwrap()?;
+                let line: Value = serde_json::from_slice(&lines.line(&toys(), sent, &event).unwrap()).unwrap();
                 assert_eq!(line["object"]["metadata"]["resourceVersion"], "9", "the revision of the event");
                 let label = line["object"]["metadata"]["labels"]["a"].as_str().unwrap().to_owned();
                 Some((line["type"].as_str().unwrap().to_owned(), label))
             };
             let line = |word: &str, label: &str| Some((word.to_owned(), label.to_owned()));
-            assert_eq!(told(ChangeKind::Created, yes, None), line("ADDED", "1"));
-            assert_eq!(told(ChangeKind::Created, no, None), None);
-            assert_eq!(told(ChangeKind::Updated, yes, Some(no)), line("ADDED", "1"));
-            assert_eq!(told(ChangeKind::Updated, yes, Some(yes)), line("MODIFIED", "1"));
-            assert_eq!(told(ChangeKind::Updated, no, Some(yes)), line("DELETED", "1"), "as it was when it matched");
-            assert_eq!(told(ChangeKind::Updated, no, Some(no)), None);
-            assert_eq!(told(ChangeKind::Deleted, yes, Some(yes)), line("DELETED", "1"));
-            assert_eq!(told(ChangeKind::Deleted, no, Some(no)), None);
+            assert_eq!(sent(ChangeKind::Created, yes, None), line("ADDED", "1"));
+            assert_eq!(sent(ChangeKind::Created, no, None), None);
+            assert_eq!(sent(ChangeKind::Updated, yes, Some(no)), line("ADDED", "1"));
+            assert_eq!(sent(ChangeKind::Updated, yes, Some(yes)), line("MODIFIED", "1"));
+            assert_eq!(sent(ChangeKind::Updated, no, Some(yes)), line("DELETED", "1"), "as it was when it matched");
+            assert_eq!(sent(ChangeKind::Updated, no, Some(no)), None);
+            assert_eq!(sent(ChangeKind::Deleted, yes, Some(yes)), line("DELETED", "1"));
+            assert_eq!(sent(ChangeKind::Deleted, no, Some(no)), None);
         }
     }
 

@@ -1,17 +1,22 @@
 //! Which object a write is about, and what the rules make of it.
 
+use std::sync::Arc;
+
+use firesteel_store::Revision;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::model::{field_validation::FieldValidation, kind::KindInfo};
+use crate::model::field_validation::FieldValidation;
+use crate::model::kind::KindInfo;
+use crate::object::stored;
 
 /// The URL's part of a request on one object.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectTarget<'a> {
     pub kind: &'a KindInfo,
-    /// Empty for kinds without namespaces.
+    /// The namespace; empty for kinds without namespaces.
     pub namespace: &'a str,
-    /// Empty where the URL names no object.
+    /// The name; empty where the URL names no object.
     pub name: &'a str,
 }
 
@@ -41,13 +46,29 @@ pub enum ObjectPart {
     Scale,
 }
 
-/// What the body of an update is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A stored object as it is now, in the version that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct CurrentObject {
+    pub(crate) value: Arc<Value>,
+    pub(crate) revision: Revision,
+    /// Bytes that it has in the store.
+    pub(crate) bytes: usize,
+}
+
+impl CurrentObject {
+    /// The object as clients see it.
+    pub(crate) fn shown(&self) -> Value {
+        stored::shown(Value::clone(&self.value), self.revision)
+    }
+}
+
+/// The body of an update.
+#[derive(Clone, Debug)]
 pub(crate) enum UpdateBody {
     /// What a client sent to replace the object.
-    Sent,
+    Sent(Value),
     /// What a patch made of the stored object.
-    Patched,
+    Patched(Value),
 }
 
 /// A checked object, ready to be stored.

@@ -1,31 +1,30 @@
 //! Where a list was left, as its client carries it, and what a list says of itself.
 
-use base64::{
-    Engine as _,
-    alphabet::URL_SAFE,
-    engine::general_purpose::{GeneralPurpose, NO_PAD},
-};
+use base64::Engine as _;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use firesteel_store::{Position, Revision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    codec::negotiate::ResponseFormat, model::status::Status, object::selection::ListSelection, serve::walk::ListWalk,
-};
+use crate::codec::negotiate::ResponseFormat;
+use crate::model::status::Status;
+use crate::object::selection::ListSelection;
+use crate::serve::walk::ListWalk;
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
-/// As Go reads it, which looks at no bit behind the last byte.
+/// Base64 as Go reads it, which ignores the bits behind the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// Where a list was left, as the client carries it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Continue {
     v: String,
-    /// -1: at whatever is newest.
+    /// The revision; -1 for the newest one.
     rv: i64,
     start: String,
-    /// How many objects there are after it, so that they are counted once for all pages. Who writes
-    /// something else here is told something else.
+    /// How many objects there are after it, so that they are counted once for all pages. A client that changes this
+    /// number gets it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<u64>,
 }

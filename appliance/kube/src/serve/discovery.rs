@@ -2,14 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    model::{
-        kind::{self, KindInfo},
-        kind_parts::Writers,
-        registry::Registry,
-    },
-    object::scale,
-};
+use crate::model::kind::{self, KindInfo};
+use crate::model::kind_parts::Writers;
+use crate::model::registry::Registry;
+use crate::object::scale;
 
 /// The Kubernetes release whose behaviour is meant; clients compare it with their own.
 const MINOR: &str = "36";

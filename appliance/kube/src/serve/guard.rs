@@ -13,18 +13,12 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::{sync::watch, time::Sleep};
 
-use crate::{
-    model::{
-        access::{self, AccessRequest, Authorizer, Caller, OnObjects},
-        query::Query,
-        route::{ObjectRoute, Verb},
-        status::Status,
-    },
-    serve::{
-        impersonate,
-        limits::{CallerLimits, CallerPermit, PermitKind},
-    },
-};
+use crate::model::access::{self, AccessRequest, Authorizer, Caller, OnObjects};
+use crate::model::query::Query;
+use crate::model::route::{ObjectRoute, Verb};
+use crate::model::status::Status;
+use crate::serve::impersonate;
+use crate::serve::limits::{CallerLimits, CallerPermit, PermitKind};
 
 /// Kubernetes' verb for deleting what cannot be read.
 const UNREAD: &str = "unsafe-delete-ignore-read-errors";
@@ -70,11 +64,12 @@ impl AccessGuard {
         self.check(caller, AccessRequest::Objects(asked)).err()
     }
 
-    /// For a caller, who may ask as another. Nothing is checked yet.
+    /// Makes a pass for a caller, who may ask as another. Nothing is checked yet.
     pub(crate) fn pass(
         &self,
         place: CallerPermit,
-        (proven, other): (&Caller, Option<&Caller>),
+        proven: &Caller,
+        other: Option<&Caller>,
         wanted: ApiRequestSubject,
     ) -> AccessPass {
         let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
@@ -106,12 +101,12 @@ impl ApiRequestSubject {
 /// No generation: it was not looked at.
 const NEVER: u64 = u64::MAX;
 
-/// Lets a request through, and its answer to its caller for as long as he may have it.
+/// Lets a request through, and its answer to its caller for as long as the caller may have it.
 #[derive(Debug)]
 pub struct AccessPass {
     guard: AccessGuard,
     proven: Caller,
-    /// As whom he asked, if not as himself.
+    /// The user whom the caller impersonates, if any.
     other: Option<Caller>,
     wanted: ApiRequestSubject,
     changes: watch::Receiver<u64>,
@@ -137,7 +132,7 @@ impl AccessPass {
         StreamBody::new(frames).boxed_unsync()
     }
 
-    /// Whether the caller may, and still is who he was. Asked anew only when rights have changed.
+    /// Whether the caller is still authenticated and allowed. Decided again only when rights have changed.
     pub(crate) fn check(&self) -> Result<(), Status> {
         let authorizer = &self.guard.authorizer;
         // Before the decision, which may be of a later one; never after it.
@@ -188,7 +183,7 @@ impl<E: Send> GuardedResponse<E> {
                 () = over => return self.last(&Status::unauthorized()),
                 frame = self.body.frame() => {
                     let frame = frame?;
-                    // What happened after a right was taken away is not told, however close it was.
+                    // What happened after a right was taken away is not sent, however close it was.
                     return match self.pass.check() {
                         Ok(()) => Some((frame, true)),
                         Err(status) => self.last(&status),

@@ -1,20 +1,18 @@
-//! `kubectl --as`: a caller who may `impersonate` asks as somebody else, as to see what he may do. Pure.
+//! `kubectl --as`: a caller who may `impersonate` acts as another user, as to see what that user may do. Pure.
 //!
 //! The headers are never passed over: what is meant for another's rights must not be done with one's own.
 
 use http::HeaderMap;
 
-use crate::model::{
-    access::{self, AUTHENTICATED, AccessRequest, Authorizer, Caller, OnObjects, SERVICE_ACCOUNT},
-    status::Status,
-};
+use crate::model::access::{self, AUTHENTICATED, AccessRequest, Authorizer, Caller, OnObjects, SERVICE_ACCOUNT};
+use crate::model::status::Status;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 /// Begins the names of all such headers.
 const ALL: &str = "impersonate-";
-/// As Kubernetes' users have at most.
+/// Most groups of a user, as Kubernetes has it.
 const GROUPS_MAX: usize = 64;
 
 /// Who the caller wants to be; `None` for himself.
@@ -33,7 +31,7 @@ pub(crate) fn wanted(
     };
     let (users, mut groups, uids) = (texts(USER)?, texts(GROUP)?, texts(UID)?);
     let [name] = users.as_slice() else {
-        return Err(Status::bad_request(format!("one {USER} is needed to act as somebody else")));
+        return Err(Status::bad_request(format!("one {USER} is needed to act as another user")));
     };
     if groups.len() > GROUPS_MAX || uids.len() > 1 {
         return Err(Status::bad_request("too many headers that say who to act as"));
@@ -54,7 +52,7 @@ pub(crate) fn wanted(
     Ok(Some(other))
 }
 
-/// Whether the caller may ask as another one: as his name, in each of his groups, and as his uid.
+/// Whether the caller may act as another user: by name, in each of the groups, and by uid.
 pub(crate) fn check(authorizer: &dyn Authorizer, caller: &Caller, other: &Caller) -> Result<(), Status> {
     let may = |group: &str, resource: &str, namespace: &str, name: &str| {
         let objects = OnObjects { verb: "impersonate", group, resource, subresource: "", namespace, name };

@@ -1,4 +1,4 @@
-//! How much one caller may have at a time. Who has more is told to come back (429): the others go on.
+//! How many requests one caller may have at a time. More are refused (429), so that other callers go on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

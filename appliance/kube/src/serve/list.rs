@@ -22,23 +22,21 @@ use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use crate::{
-    codec::{
-        negotiate::{ResponseFormat, partial},
-        table,
-    },
-    model::{kind::KindInfo, query::Query, status::Status},
-    object::{core::Core, selection::ListSelection, store_errors, stored},
-    serve::{
-        continue_token::Continue,
-        listing::Listing,
-        timing::Timing,
-        walk::ListWalk,
-        watch::{WatchRequest, WatchStart},
-    },
-};
+use crate::codec::negotiate::{ResponseFormat, partial};
+use crate::codec::table;
+use crate::model::kind::KindInfo;
+use crate::model::query::Query;
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::selection::ListSelection;
+use crate::object::{store_errors, stored};
+use crate::serve::continue_token::Continue;
+use crate::serve::listing::Listing;
+use crate::serve::timing::Timing;
+use crate::serve::walk::ListWalk;
+use crate::serve::watch::{WatchRequest, WatchStart};
 
-/// As Kubernetes says it: the client may go on with the token that comes along.
+/// The message of Kubernetes: the client may go on with the token that comes along.
 const PAGE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// Where a list begins, as its client says.
@@ -88,13 +86,13 @@ pub(crate) async fn list(
     future: Duration,
 ) -> Result<Listing, Status> {
     let ListStart { asked, at, after, left } = ListStart::read(query)?;
-    // The revision of a token too: whoever made it up is told like everybody else.
+    // This also checks the revision of a token: an invented one gets the same answer.
     wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
     // Before the answer begins: one that is cut says nothing about why.
     if let Some(refusal) = selection.refusal(core, Vec::new()) {
         return Err(refusal);
     }
-    // Whoever takes any revision is sent all of it in Kubernetes, which has it in memory.
+    // A client that takes any revision gets all of it in Kubernetes, which has it in memory.
     let takes_any = asked == Some(Revision(0)) && query.continue_token.is_none();
     let limit = query.limit.filter(|_| !takes_any).unwrap_or(usize::MAX);
     let listing = Listing::start(core, selection, ListWalk::new(at, after.clone()), limit, left).await;
@@ -252,7 +250,7 @@ fn refuse(causes: Vec<Cause>) -> Result<(), Status> {
     if causes.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "ListOptions", "", causes)) }
 }
 
-/// Between a half and the whole, so that clients that came together do not come back together.
+/// A time between a half and the whole, so that clients that came together do not come back together.
 fn some_of(whole: Duration) -> Duration {
     let [random, ..] = *uuid::Uuid::new_v4().as_bytes();
     let half = whole / 2;

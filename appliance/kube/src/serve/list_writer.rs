@@ -15,14 +15,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{
-    codec::{
-        negotiate::{ResponseFormat, partial, yaml},
-        table,
-    },
-    model::status::Status,
-    object::{selection::ListSelection, stored, stored_object},
-};
+use crate::codec::negotiate::{ResponseFormat, partial, yaml};
+use crate::codec::table;
+use crate::model::status::Status;
+use crate::object::selection::ListSelection;
+use crate::object::{stored, stored_object};
 
 /// What stands before the objects. Where there are none it is followed by the end.
 pub(crate) fn begin(out: &mut Vec<u8>, selection: &ListSelection) -> Result<(), Status> {
@@ -71,7 +68,7 @@ pub(crate) fn item(
     Ok(())
 }
 
-/// A list of one object, without the list's name where it is not the first: only whoever writes the whole
+/// Writes a list of one object, without the list's name where it is not the first: only the writer of the whole list
 /// knows where its lines begin and break.
 fn yaml_item(out: &mut Vec<u8>, object: &Value, is_first: bool) -> Result<(), Status> {
     const NAME: &str = "items:\n";

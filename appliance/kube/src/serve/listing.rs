@@ -26,12 +26,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::{
-    codec::{body::Body, gzip, negotiate::ResponseFormat},
-    model::status::Status,
-    object::{core::Core, heavy_json, selection::ListSelection},
-    serve::{continue_token, list_writer, respond::respond, walk::ListWalk},
-};
+use crate::codec::body::Body;
+use crate::codec::gzip;
+use crate::codec::negotiate::ResponseFormat;
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::heavy_json;
+use crate::object::selection::ListSelection;
+use crate::serve::respond::respond;
+use crate::serve::walk::ListWalk;
+use crate::serve::{continue_token, list_writer};
 
 /// Bytes of a piece, as far as objects end there. A list that is smaller is sent as a whole.
 pub(crate) const PIECE_BYTES: usize = 128 << 10;
@@ -44,7 +48,7 @@ type Ahead = (ListWalk, Result<Vec<StoredObject>, Status>);
 pub(crate) struct Listing {
     core: Core,
     selection: Arc<ListSelection>,
-    /// Behind what is read and not sent yet.
+    /// The walk, which is behind what is read and not sent yet.
     walk: ListWalk,
     objects: std::vec::IntoIter<StoredObject>,
     /// What comes after the stored ones ([`crate::object::memory_objects`]).
@@ -55,7 +59,7 @@ pub(crate) struct Listing {
     /// Objects after the first place, counted while they are sent, and how many of them were read.
     count: Option<JoinHandle<Result<u64, Status>>>,
     read: u64,
-    /// The same by the client's token.
+    /// How many objects are left, by the client's token.
     counted: Option<u64>,
     now: Timestamp,
     is_begun: bool,

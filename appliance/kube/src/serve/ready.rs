@@ -5,10 +5,8 @@ use std::fmt;
 
 use http::{Response, StatusCode};
 
-use crate::{
-    codec::body::Body,
-    serve::respond::{respond, text_response, whole},
-};
+use crate::codec::body::Body;
+use crate::serve::respond::{respond, text_response, whole};
 
 /// Looks for what is not as it should be, and keeps no request from being answered.
 pub trait ReadinessRemarks: fmt::Debug + Send + Sync {

@@ -1,21 +1,15 @@
 //! Answers as they are sent: bytes, headers, warnings.
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Response, StatusCode,
-    header::{CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING},
-};
+use http::header::{CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 
-use crate::{
-    codec::{
-        body::Body,
-        negotiate::{self, ResponseFormat},
-    },
-    model::status::Status,
-    serve::document::{self, OpenApiDocument},
-};
+use crate::codec::body::Body;
+use crate::codec::negotiate::{self, ResponseFormat};
+use crate::model::status::Status;
+use crate::serve::document::{self, OpenApiDocument};
 
 /// Warnings that are sent with one answer, and bytes of each: some clients drop answers with more
 /// than some kilobytes of headers.
@@ -25,12 +19,12 @@ const WARNING_BYTES_MAX: usize = 256;
 /// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseAuditNote {
-    /// Of a refusal: "NotFound", "Conflict", …
+    /// The reason of a refusal, as "NotFound" or "Conflict".
     pub reason: &'static str,
-    /// Of an object that was made.
+    /// The name of an object that was made.
     pub made: String,
-    /// Refused for who asked, before anything was begun. Without, a request on many objects may have been
-    /// done to some of them.
+    /// Whether the request was refused before anything was begun. If not, a request on many objects may have been done
+    /// to some of them.
     pub is_turned_away: bool,
 }
 
@@ -117,7 +111,7 @@ pub(crate) fn unchanged_or_sent(
     Ok(response)
 }
 
-/// Of what was not begun.
+/// The answer to a request that was not begun.
 pub(crate) fn turn_away(status: &Status) -> Response<Body> {
     let mut response = refuse(status);
     response.extensions_mut().insert(ResponseAuditNote {

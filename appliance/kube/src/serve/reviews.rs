@@ -1,24 +1,20 @@
-//! Questions about callers: who am I, what may I do, what may he do, whose is this token. They are answered
+//! Questions about callers: who am I, what may I do, what may another user do, whose is this token. They are answered
 //! and not stored. The answers are the [`Authorizer`]'s, as it decides about requests. Pure.
 
 use firesteel_kube_types::Cause;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    model::{
-        access::{AccessDecision, AccessRequest, AccessRule, Authorizer, Caller, OnObjects},
-        instant_subresources::Issuer,
-        kind::KindInfo,
-        kind_parts::{ReviewKind, Writers},
-        registry::Registry,
-        status::Status,
-    },
-    object::builtin::reviews::{AUTHENTICATION, AUTHORIZATION},
-    serve::{discovery, tokens},
-};
+use crate::model::access::{AccessDecision, AccessRequest, AccessRule, Authorizer, Caller, OnObjects};
+use crate::model::instant_subresources::Issuer;
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{ReviewKind, Writers};
+use crate::model::registry::Registry;
+use crate::model::status::Status;
+use crate::object::builtin::reviews::{AUTHENTICATION, AUTHORIZATION};
+use crate::serve::{discovery, tokens};
 
-/// Groups of somebody who is asked about.
+/// Most groups of the user in a question.
 const GROUPS_MAX: usize = 64;
 
 /// Who asks, and of what server.
@@ -27,7 +23,7 @@ pub(crate) struct ReviewContext<'a> {
     pub(crate) authorizer: &'a dyn Authorizer,
     pub(crate) issuer: Option<&'a dyn Issuer>,
     pub(crate) caller: &'a Caller,
-    /// Of the path.
+    /// The namespace of the path.
     pub(crate) namespace: &'a str,
     pub(crate) now: Timestamp,
 }
@@ -69,7 +65,7 @@ pub(crate) fn answer(
     Ok(answer)
 }
 
-/// Somebody who is asked about.
+/// The user in a question.
 fn subject(kind: &KindInfo, spec: &Value) -> Result<Caller, Status> {
     let name = spec["user"].as_str().unwrap_or("");
     let groups: Vec<String> = spec["groups"]
@@ -165,7 +161,7 @@ fn token(kind: &KindInfo, asking: &ReviewContext<'_>, spec: &Value) -> Result<Va
     let refused = |error: &str| json!({ "authenticated": false, "error": error });
     let Some(issuer) = asking.issuer else { return Ok(refused("this server has no tokens")) };
     Ok(match issuer.caller_of(token, asking.now) {
-        Err(error) => refused(&error),
+        Err(error) => refused(&error.to_string()),
         Ok((caller, audiences)) => {
             let both: Vec<&str> =
                 asked.into_iter().filter(|audience| audiences.iter().any(|own| own == audience)).collect();

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// How long lists and watches wait. A user cannot set it; tests have less time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// For a revision that has not happened yet, before a client is told so.
+    /// How long a request waits for a revision that has not happened yet.
     pub future: Duration,
-    /// Between two bookmarks.
+    /// Time between two bookmarks.
     pub bookmarks: Duration,
     /// The longest life of a watch. Without a word of its client it lasts between half of that and
     /// all of it, so that clients that came together do not come back together.
@@ -15,7 +15,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// As Kubernetes has it.
+    /// The times of Kubernetes.
     fn default() -> Self {
         Self { future: Duration::from_secs(3), bookmarks: Duration::from_secs(60), watch: Duration::from_secs(3600) }
     }

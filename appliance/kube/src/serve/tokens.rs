@@ -1,5 +1,5 @@
-//! Tokens of service accounts: signed words of this server (JWT) that whoever holds them is a program's
-//! account. Made by a TokenRequest, good for one account (by uid), some audiences and some time. Pure.
+//! Tokens of service accounts: texts signed by this server (JWT) that authenticate their holder as a program's account.
+//! Made by a TokenRequest, good for one account (by uid), some audiences and some time. Pure.
 //!
 //! ```text
 //!   TokenRequest ─► header.claims.tag ─► Authorization: Bearer ─► claims ─► caller
@@ -16,21 +16,20 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::model::{
-    access::{AUTHENTICATED, Caller, SERVICE_ACCOUNT},
-    status::Status,
-};
+use crate::model::access::{AUTHENTICATED, Caller, SERVICE_ACCOUNT};
+use crate::model::instant_subresources::ServiceAccountTokenError;
+use crate::model::status::Status;
 
 /// Who issues tokens, and for whom they are unless the request says otherwise: as Kubernetes names itself.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 /// The longest token that is made or read.
 pub const TOKEN_BYTES_MAX: usize = 4096;
-/// As Kubernetes has it.
+/// The shortest time, as Kubernetes has it.
 const SECONDS_MIN: i64 = 600;
 const SECONDS_DEFAULT: i64 = 3600;
-/// Nobody renews a token for a program outside by himself; a year is what client certificates have too.
+/// The longest time of a token: outside programs do not renew theirs, and client certificates have a year too.
 const SECONDS_MAX: i64 = 365 * 24 * 3600;
-/// As Kubernetes refuses it.
+/// The longest time that may be asked for, as in Kubernetes.
 const SECONDS_ASKED_MAX: i64 = 1 << 32;
 const AUDIENCES_MAX: usize = 16;
 /// A clock that was set back a little must not refuse what it has just signed.
@@ -52,16 +51,16 @@ impl fmt::Debug for TokenKey {
 pub struct ServiceAccountClaims {
     pub namespace: String,
     pub name: String,
-    /// Of the service account: another one of its name is somebody else.
+    /// The UID of the service account: another account of this name has another one.
     pub uid: String,
     pub audiences: Vec<String>,
     pub expires: Timestamp,
-    /// Of the token.
+    /// The id of the token.
     pub id: String,
 }
 
 impl ServiceAccountClaims {
-    /// Whom the token speaks for, as Kubernetes describes him.
+    /// The caller whom the token authenticates, as Kubernetes describes service accounts.
     pub fn caller(&self) -> Caller {
         let group = format!("system:serviceaccounts:{}", self.namespace);
         let id = ("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("JTI={}", self.id)]);
@@ -73,17 +72,6 @@ impl ServiceAccountClaims {
             until: Some(self.expires),
         }
     }
-}
-
-/// Why a token is not good. Never shows any of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServiceAccountTokenError {
-    #[error("the token is none of this server")]
-    Foreign,
-    #[error("the token has expired")]
-    Expired,
-    #[error("the token is not valid yet")]
-    Early,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -116,7 +104,7 @@ impl TokenKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Answers a TokenRequest for a service account, with what is to be told besides. `id` is the token's.
+    /// Answers a TokenRequest for a service account, with the warnings for the client. `id` is the token's.
     pub fn answer(
         &self,
         account: &Value,

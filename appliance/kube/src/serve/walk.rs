@@ -2,10 +2,10 @@
 
 use firesteel_store::{GroupResource, ListRange, PageRead, Position, Revision, StoredObject};
 
-use crate::{
-    model::status::Status,
-    object::{core::Core, selection::ListSelection, store_errors, stored_object},
-};
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::selection::ListSelection;
+use crate::object::{store_errors, stored_object};
 
 /// Objects read from the store at once: few, so that a list of many is not in memory as a whole. With a
 /// selector more, since most of them are not what is looked for.
@@ -15,7 +15,7 @@ const SELECTED_PAGE: usize = 500;
 /// A way through the objects of a kind, all as of one revision.
 #[derive(Clone, Debug)]
 pub(crate) struct ListWalk {
-    /// `None` before the first page: the newest.
+    /// The revision of the list; `None` before the first page: the newest.
     at: Option<Revision>,
     after: Option<Position>,
     /// There are objects after that place, or it is not known yet.
@@ -40,7 +40,7 @@ impl ListWalk {
         self.after.clone()
     }
 
-    /// The next objects that match, at most `most`. May be none of many: [`ListWalk::is_over`] tells.
+    /// The next objects that match, at most `most`. There may be none of many: see [`ListWalk::is_over`].
     pub(crate) async fn page(
         &mut self,
         core: &Core,

@@ -20,20 +20,14 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval};
 
-use crate::{
-    codec::{
-        negotiate::{ResponseFormat, partial},
-        table,
-    },
-    model::status::Status,
-    object::{
-        core::Core,
-        selection::ListSelection,
-        store_errors, stored,
-        stored_object::{self, WatchEventLines, WatchEventType},
-    },
-    serve::walk::ListWalk,
-};
+use crate::codec::negotiate::{ResponseFormat, partial};
+use crate::codec::table;
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::selection::ListSelection;
+use crate::object::stored_object::{self, WatchEventLines, WatchEventType};
+use crate::object::{store_errors, stored};
+use crate::serve::walk::ListWalk;
 
 /// An interval of no length is none.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -43,7 +37,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct WatchRequest {
     pub(crate) core: Core,
     pub(crate) selection: ListSelection,
-    /// How often the client is told how far it is when nothing happens, if it asked for that.
+    /// How often a client that asked for it gets a bookmark when nothing happens.
     pub(crate) bookmarks: Option<Duration>,
     /// The client asked for an end of the objects of now.
     pub(crate) ends_initial: bool,
@@ -52,7 +46,7 @@ pub(crate) struct WatchRequest {
 /// Where a watch begins.
 #[derive(Debug)]
 pub(crate) enum WatchStart {
-    /// With the objects of now, of which these are the first.
+    /// Begins with the objects of now, of which these are the first.
     Objects(Vec<StoredObject>, ListWalk),
     After(Revision),
 }
@@ -160,7 +154,7 @@ impl WatchStream {
         tokio::select! {
             event = stream.next() => match event {
                 Ok(event) => self.queue_stored_event(&event),
-                // The client has been told all up to here: it resumes from there.
+                // The client has got all up to here: it resumes from there.
                 Err(WatchError::Lagged | WatchError::Closed) => return None,
                 Err(error) => self.fail(&store_errors::watch_failed(error)),
             },
@@ -180,12 +174,12 @@ impl WatchStream {
         }
         let lines = event.cached(|_| WatchEventLines::default());
         match lines.event_type(&selection.kind, &selection.selector, event) {
-            Ok(Some(told)) => {
+            Ok(Some(event_type)) => {
                 let value = match &event.previous {
-                    Some(previous) if told == WatchEventType::Left => previous,
+                    Some(previous) if event_type == WatchEventType::Left => previous,
                     Some(_) | None => &event.value,
                 };
-                self.queue_event(told, &event.key, value, event.revision, Some((&lines, event)));
+                self.queue_event(event_type, &event.key, value, event.revision, Some((&lines, event)));
             }
             Ok(None) => {}
             Err(status) => self.fail(&status),
@@ -195,7 +189,7 @@ impl WatchStream {
     /// Tells one object; `shared` is the event that it comes from and what all watches make of it.
     fn queue_event(
         &mut self,
-        told: WatchEventType,
+        event_type: WatchEventType,
         key: &ObjectKey,
         value: &Bytes,
         revision: Revision,
@@ -203,14 +197,14 @@ impl WatchStream {
     ) {
         let line = match (self.watch.selection.format, shared) {
             (ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery, Some((lines, event))) => {
-                lines.line(&self.watch.selection.kind, told, event)
+                lines.line(&self.watch.selection.kind, event_type, event)
             }
             (ResponseFormat::Json | ResponseFormat::Yaml | ResponseFormat::Discovery, None) => {
-                stored_object::line(told.word(), &self.watch.selection.kind, key, value, revision)
+                stored_object::line(event_type.word(), &self.watch.selection.kind, key, value, revision)
             }
             (ResponseFormat::Table | ResponseFormat::Partial, _) => {
                 stored::decode_shown(&self.watch.selection.kind, key, value, revision)
-                    .map(|object| line(told.word(), &self.shown(object)))
+                    .map(|object| line(event_type.word(), &self.shown(object)))
             }
         };
         match line {

@@ -6,28 +6,19 @@ use http::StatusCode;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::{
-    codec::{
-        json::{self, JsonDocument},
-        negotiate::{self, ResponseFormat},
-    },
-    model::{
-        query::{MANAGER_BYTES_MAX, Query},
-        status::Status,
-    },
-    object::{
-        apply,
-        core::Core,
-        deletion::{self, DeleteOptions, Propagation},
-        heavy_json,
-        options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions, WriteOrigin},
-        patch::Patch,
-        rules, scale,
-        selection::ListSelection,
-        terms::{ObjectPart, ObjectTarget},
-    },
-    serve::{continue_token, list, respond::ApiResponse},
-};
+use crate::codec::json::{self, JsonDocument};
+use crate::codec::negotiate::{self, ResponseFormat};
+use crate::model::query::{MANAGER_BYTES_MAX, Query};
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::deletion::{self, DeleteOptions, Propagation};
+use crate::object::options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions, WriteOrigin};
+use crate::object::patch::Patch;
+use crate::object::selection::ListSelection;
+use crate::object::terms::{ObjectPart, ObjectTarget};
+use crate::object::{apply, heavy_json, rules, scale};
+use crate::serve::respond::ApiResponse;
+use crate::serve::{continue_token, list};
 
 /// Objects that the answer to a deletion of many shows; of more it says that it was done. A page of
 /// kubectl's.
@@ -217,7 +208,7 @@ impl<'a> Write<'a> {
     /// Deletes an object that is stored, or held in memory alone.
     async fn delete_read(self, asked: &Deletion) -> Result<StoredWrite, Status> {
         let Self { core, target, .. } = self;
-        match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
+        match core.delete(target, &asked.preconditions, asked.propagation, asked.options).await {
             Err(status) if status.is_not_found() && target.kind.holds_unstored => {
                 let held = if asked.options.dry_run {
                     core.get_or_held(target).await.map(|(value, _)| Some(value))?
@@ -251,12 +242,12 @@ impl<'a> Write<'a> {
                     none if *none == Preconditions::default() => {
                         core.delete_exactly(target, text("uid"), asked.propagation, asked.options).await?
                     }
-                    own => match core.delete_with(target, own, asked.propagation, asked.options).await {
+                    own => match core.delete(target, own, asked.propagation, asked.options).await {
                         Err(status) if status.is_not_found() => None,
                         written => Some(written?),
                     },
                 };
-                // Otherwise somebody else deleted it first.
+                // Otherwise another request deleted it first.
                 if let Some(written) = written {
                     count += 1;
                     if count <= DELETED_SHOWN_MAX {
@@ -282,7 +273,7 @@ impl<'a> Write<'a> {
         self.options_beside(name, None)
     }
 
-    /// The same of a verb that refuses something itself.
+    /// The options for a verb that refuses something itself.
     fn options_beside(&self, name: &str, unfit: Option<Cause>) -> Result<WriteOptions<'a>, Status> {
         let (query, payload) = (self.query, self.payload);
         let terms = query.write_terms(name, unfit.into_iter().collect())?;
@@ -297,7 +288,7 @@ impl<'a> Write<'a> {
         })
     }
 
-    /// With warnings about the body before those about what it says.
+    /// The answer, with warnings about the body before those about its fields.
     fn answer(self, written: StoredWrite, mut warnings: Vec<String>) -> Result<ApiResponse, Status> {
         let Self { core, part, selection, .. } = self;
         warnings.extend(written.warnings);
@@ -342,7 +333,7 @@ impl Deletion {
         } else {
             Some(DeleteOptions::read(&payload.object(DeleteOptions::KIND)?.value)?)
         };
-        // In both places: nobody means to delete who says that in one of them.
+        // Both places count: an option in one of them is enough.
         let mut said = query.clone();
         said.dry_run.extend(sent.iter().filter_map(|sent| sent.dry_run.clone()).flatten());
         let mut causes = Vec::new();

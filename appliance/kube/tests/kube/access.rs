@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use firesteel_kube::access::{AccessDecision, AccessRequest, AccessRule, OnObjects, common, common_rules};
-use firesteel_kube::instant_subresources::{IssueSubresource as IssueRequest, Issued, Issuer};
+use firesteel_kube::instant_subresources::{
+    IssueSubresource as IssueRequest, Issued, Issuer, ServiceAccountTokenError,
+};
 use firesteel_kube::tokens::{ISSUER, TokenKey};
 use firesteel_kube::{Authorizer, Body, Caller, KindInfo, REQUESTS_PER_CALLER_MAX, Status, WATCHES_PER_CALLER_MAX};
 use http::{Request, Response};
@@ -79,8 +81,8 @@ impl Issuer for Tokens {
         self.0.answer(object, asked, now, "id-1")
     }
 
-    fn caller_of(&self, token: &str, now: Timestamp) -> Result<(Caller, Vec<String>), String> {
-        let claims = self.0.read(token, now).map_err(|error| error.to_string())?;
+    fn caller_of(&self, token: &str, now: Timestamp) -> Result<(Caller, Vec<String>), ServiceAccountTokenError> {
+        let claims = self.0.read(token, now)?;
         Ok((claims.caller(), claims.audiences))
     }
 }
@@ -213,7 +215,7 @@ fn a_watch_ends_when_its_right_does() {
         toy.set(&["watch", "get"]);
         server.post(HOSTS, &object("h2")).await;
         assert_eq!(line().await.unwrap()["object"]["metadata"]["name"], "h2");
-        // What happens at the same time is not told any more.
+        // What happens at the same time is not sent any more.
         toy.set(&["get"]);
         server.post(HOSTS, &object("h3")).await;
         let last = line().await.unwrap();

@@ -137,7 +137,7 @@ fn kubectl_goes_over_from_its_own_way_of_applying() {
         let applied = applied.json();
         let record = applied["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"].as_str();
         assert!(record.unwrap().contains(r#""description":"y""#), "{record:?}");
-        // What somebody else changed since is no longer kubectl's to take.
+        // What another manager changed since is no longer kubectl's to take.
         server.merge(&format!("{HOSTS}/h?fieldManager=edit"), &json!({"spec": {"description": "z"}})).await;
         let conflict = server.apply("h", "kubectl", &host(json!({"online": true, "description": "y"}))).await;
         assert_eq!(conflict.code, 409);

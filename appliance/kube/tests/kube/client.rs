@@ -182,7 +182,7 @@ fn a_namespace_takes_its_objects_with_it() {
     });
 }
 
-/// Whoever is told that an object is gone must be able to rely on it.
+/// A subscriber who learns that an object is gone must be able to rely on it.
 #[test]
 fn a_deletion_that_others_are_always_faster_than_is_no_success() {
     use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Objects whose stored values are damaged: named, never absent, and in nobody's way but where it matters.
+//! Objects whose stored values are damaged: named, never absent, and in the way only where it matters.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ fn an_administrator_deletes_it_unread() {
         assert_eq!(server.get(&path).await.code, 404);
         let left = server.get(HOSTS).await.json();
         assert_eq!(left["items"].as_array().unwrap().len(), 2);
-        // Who followed hears that he has to list again, where it is gone.
+        // A watch ends with an order to list again, where the object is gone.
         let watch = server.get(&format!("{HOSTS}?watch=true&resourceVersion={from}&timeoutSeconds=1")).await;
         assert!(watch.text.contains("\"code\":410"), "{}", watch.text);
         assert_eq!(server.send("DELETE", &format!("{path}?{UNREAD}"), &[], "").await.code, 404);
@@ -96,7 +96,7 @@ fn an_administrator_deletes_it_unread() {
     });
 }
 
-/// May do all but delete what he cannot read.
+/// May do all but delete what cannot be read.
 #[derive(Debug)]
 struct AllButUnread;
 
@@ -221,7 +221,7 @@ fn a_subscription_tells_of_what_it_cannot_read() {
     });
 }
 
-/// The UID tells the deletion of what could be read once from that of another one of its name.
+/// The UID distinguishes the deletion of what could be read once from that of another object of its name.
 #[test]
 fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
     run(async {
@@ -232,7 +232,7 @@ fn the_deletion_of_what_was_read_before_it_was_damaged_has_its_uid() {
         let uid = server.get(&format!("{HOSTS}/a")).await.json()["metadata"]["uid"].clone();
         memory.damage(&host("a"));
         assert_eq!(server.get(&format!("{HOSTS}/a")).await.code, 500);
-        // All is listed anew, with what is damaged in it.
+        // All is listed again, with what is damaged in it.
         server.send("DELETE", &format!("{HOSTS}/b?{UNREAD}"), &[], "").await;
         let mut gone = Vec::new();
         while gone.is_empty() {

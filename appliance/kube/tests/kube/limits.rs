@@ -42,7 +42,7 @@ fn what_is_nested_too_deep_is_a_bad_request_in_every_form() {
     });
 }
 
-/// As Kubernetes has it: told of by default, refused on demand, and the last value counts.
+/// Duplicates are as in Kubernetes: reported by default, refused on demand, and the last value counts.
 #[test]
 fn what_is_said_twice_is_told_or_refused() {
     run(async {

@@ -222,7 +222,7 @@ proptest! {
         });
     }
 
-    /// A list at any revision, with what a watch from there tells, is the list of now.
+    /// A list at any revision, with what a watch from there sends, is the list of now.
     #[test]
     fn a_watch_is_the_difference_of_two_lists(steps in prop::collection::vec((0_u8..5, 0_u8..3), 1..14), selected in any::<bool>()) {
         run(async move {

@@ -290,7 +290,7 @@ fn deletes_are_those_of_kubernetes() {
     });
 }
 
-/// What one watch tells until it ends.
+/// What one watch sends until it ends.
 async fn told(server: &Server, query: &str, accept: &str) -> Vec<(String, Value)> {
     let path = format!("{query}&watch=true&timeoutSeconds=1");
     let reply = server.send("GET", &path, &[("accept", accept)], "").await;

@@ -151,7 +151,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
 
 /// Hosts as pods.
 fn pod() -> KindInfo {
-    builtin::pod(("metal3.io", "baremetalhosts"), |_| builtin::pod_body(&["agent", "kernel"], "Running"))
+    builtin::pod("metal3.io", "baremetalhosts", |_| builtin::pod_body(&["agent", "kernel"], "Running"))
 }
 
 fn host() -> KindInfo {

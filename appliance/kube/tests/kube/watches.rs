@@ -38,7 +38,7 @@ fn a_quiet_watch_is_told_now_and_then_how_far_it_is() {
             let metadata = json!({"resourceVersion": current});
             let kind = json!({"kind": "BareMetalHost", "apiVersion": "metal3.io/v1alpha1", "metadata": metadata});
             let wanted = json!({"type": "BOOKMARK", "object": kind});
-            // One of before the change may have been on its way.
+            // An event from before the change may have been on its way.
             while line(&mut asked).await.unwrap() != wanted {}
         }
         assert_eq!(line(&mut silent).await, None, "who asked for none gets none, and the end in time");

@@ -2,10 +2,8 @@
 //! what other hosts reach too are no disks to install on by default. The agent judges that, for its guard as well
 //! ([`firesteel_contents::DiskContents::attached`]); of a disk that it says nothing of, the record has to do.
 
-use firesteel_resources::{
-    RootDeviceHints,
-    hardware::{DiskRecord, Transport},
-};
+use firesteel_resources::RootDeviceHints;
+use firesteel_resources::hardware::{DiskRecord, Transport};
 
 /// Says why the disk is never chosen unless its owner names it; `None` for a disk inside the host.
 #[must_use]

@@ -7,19 +7,16 @@
 //!   for the root disk, or when something was installed on it. Where it would have to be cleaned and cannot be, nothing
 //!   is planned: a host is never half clean without a word.
 
+use firesteel_resources::RootDeviceHints;
 pub use firesteel_resources::bare_metal_host::cleaning::{
     CleaningMethod, CleaningPolicies, CleaningPolicy, CleaningScope,
 };
-use firesteel_resources::{
-    RootDeviceHints,
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DiskIdentity, DiskVerdict, NoDisk, OwnerNamedPlaces, fits, full_wwn, identity, identity::is_place_of,
-    select::explain,
-};
+use super::identity::is_place_of;
+use super::select::explain;
+use super::{DiskIdentity, DiskVerdict, NoDisk, OwnerNamedPlaces, fits, full_wwn, identity};
 
 /// Who comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +35,7 @@ pub struct Cleaning {
     pub disks: Vec<DiskIdentity>,
     /// Every other disk, and why it keeps what it has.
     pub kept: Vec<DiskVerdict>,
-    /// For another owner less is cleaned than Firesteel would; for the status, in words.
+    /// What is cleaned less than Firesteel would clean for another owner; for the status, in words.
     pub relaxed: Option<String>,
 }
 
@@ -180,8 +177,7 @@ pub fn all_there(had: &[DiskIdentity], disks: &[DiskRecord]) -> Result<(), NoDis
         return Ok(());
     }
     let reason = format!("the last owner had disks that are not seen any more: {}", absent.join("; "));
-    let row = |disk: &DiskRecord| explain(disk, &Err("is there".to_owned()));
-    Err(NoDisk { reason, disks: disks.iter().map(row).collect() })
+    Err(NoDisk { reason, disks: disks.iter().map(|disk| explain(disk, "is there")).collect() })
 }
 
 /// Whether a name is that of this disk, and of no other one of its host.
@@ -238,13 +234,11 @@ fn relaxed(method: CleaningMethod, scope: &CleaningScope) -> Option<String> {
 }
 
 fn verdict(judged: &DiskDecision<'_>) -> DiskVerdict {
-    match &judged.fate {
-        CleaningFate::Clean(identity) => {
-            let explained = explain(judged.disk, &Ok(identity.clone()));
-            DiskVerdict { verdict: "is to be cleaned".to_owned(), ..explained }
-        }
-        CleaningFate::Keep(why) | CleaningFate::Bar(why) => explain(judged.disk, &Err(why.clone())),
-    }
+    let words = match &judged.fate {
+        CleaningFate::Clean(_) => "is to be cleaned",
+        CleaningFate::Keep(why) | CleaningFate::Bar(why) => why,
+    };
+    explain(judged.disk, words)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use firesteel_facts::DiskIdentity;
 use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
 
-/// Where udev's names of places are.
+/// Folder of udev's names of places.
 const BY_PATH: &str = "/dev/disk/by-path/";
 
 /// Whether this disk of an inspection is the one that is wanted.
@@ -70,11 +70,26 @@ impl<'a> OwnerNamedPlaces<'a> {
     }
 }
 
+/// Why nothing names a disk among those of its host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoIdentity {
+    #[error("has neither WWN nor serial number")]
+    Nameless,
+    #[error("has the same WWN as {0}: two paths to one disk (multipath), or twins")]
+    SameWwn(String),
+    #[error("has the same serial number as another disk")]
+    SameSerial,
+}
+
 /// What names this disk among those of its host.
 ///
 /// # Errors
-/// Why nothing does, in words.
-pub fn identity(word: &OwnerNamedPlaces<'_>, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+/// [`NoIdentity`] where nothing does.
+pub fn identity(
+    word: &OwnerNamedPlaces<'_>,
+    disk: &DiskRecord,
+    disks: &[DiskRecord],
+) -> Result<DiskIdentity, NoIdentity> {
     let identity = DiskIdentity {
         wwn: full_wwn(disk).to_owned(),
         serial: disk.serial.clone(),
@@ -93,9 +108,9 @@ pub fn identity(word: &OwnerNamedPlaces<'_>, disk: &DiskRecord, disks: &[DiskRec
         return Ok(DiskIdentity { by_path: disk.by_path.clone(), ..identity });
     }
     Err(match twin() {
-        _ if identity.wwn.is_empty() && disk.serial.is_empty() => "has neither WWN nor serial number".to_owned(),
-        Some(other) => format!("has the same WWN as {}: two paths to one disk (multipath), or twins", other.device),
-        None => "has the same serial number as another disk".to_owned(),
+        _ if identity.wwn.is_empty() && disk.serial.is_empty() => NoIdentity::Nameless,
+        Some(other) => NoIdentity::SameWwn(other.device.clone()),
+        None => NoIdentity::SameSerial,
     })
 }
 

@@ -24,8 +24,8 @@ pub use cleaning::{
 };
 pub use firesteel_facts::{DiskIdentity, Grade, size_text};
 pub use hints::{mismatch, names_kernel_device};
-pub use identity::{OwnerNamedPlaces, full_wwn, identity};
+pub use identity::{NoIdentity, OwnerNamedPlaces, full_wwn, identity};
 pub(crate) use identity::{fits, unite};
 pub use mark::InstallationMark;
-pub use proof::{CleaningProof, claims, describe_proof, proof, shortfall};
+pub use proof::{CleaningProof, ErasureShortfall, claims, describe_proof, proof, shortfall};
 pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk, verdicts};

@@ -11,9 +11,9 @@ pub struct CleaningProof {
     pub disk: DiskIdentity,
     /// Device name in that boot, for people.
     pub device: String,
-    /// As the agent was asked.
+    /// The method that the agent was asked for.
     pub asked: CleaningMethod,
-    /// What led to the end: `sanitize-block`, `overwrite`, `metadata`, …
+    /// What led to the end: `sanitize-block`, `overwrite`, `metadata`.
     pub by: String,
     pub grade: Grade,
     /// Bytes that were read back from the medium.
@@ -24,24 +24,39 @@ pub struct CleaningProof {
     pub unverified: Vec<String>,
 }
 
+/// Why a disk is not proven to be cleaned as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ErasureShortfall {
+    #[error("there is no receipt for it")]
+    NoReceipt,
+    #[error("its receipt is of another disk ({0})")]
+    OtherDisk(DiskIdentity),
+    #[error("nothing was read back from its medium")]
+    NotReadBack,
+    #[error("{} was asked of the agent, and {} was due", asked.word(), due.word())]
+    AskedLess { asked: CleaningMethod, due: CleaningMethod },
+    #[error("{by} left its data in reach (neither clear nor purge)")]
+    InReach { by: String },
+}
+
 /// Why a receipt does not prove that its disk was cleaned as asked; `None` where it does.
 #[must_use]
-pub fn shortfall(asked: CleaningMethod, disk: &DiskIdentity, shown: &CleaningProof) -> Option<String> {
+pub fn shortfall(due: CleaningMethod, disk: &DiskIdentity, shown: &CleaningProof) -> Option<ErasureShortfall> {
     if shown.disk != *disk {
-        return Some(format!("its receipt is of another disk ({})", shown.disk));
+        return Some(ErasureShortfall::OtherDisk(shown.disk.clone()));
     }
-    if asked == CleaningMethod::Metadata {
+    if due == CleaningMethod::Metadata {
         // What clears metadata reads all of it back, or fails.
         return None;
     }
     if shown.read_back_bytes == 0 {
-        return Some("nothing was read back from its medium".to_owned());
+        return Some(ErasureShortfall::NotReadBack);
     }
-    if shown.asked < asked {
-        return Some(format!("{} was asked of the agent, and {} was due", shown.asked.word(), asked.word()));
+    if shown.asked < due {
+        return Some(ErasureShortfall::AskedLess { asked: shown.asked, due });
     }
     match shown.grade {
-        Grade::None => Some(format!("{} left its data in reach (neither clear nor purge)", shown.by)),
+        Grade::None => Some(ErasureShortfall::InReach { by: shown.by.clone() }),
         Grade::Clear | Grade::Purge => None,
     }
 }
@@ -54,13 +69,12 @@ pub fn proof<'a>(
     asked: CleaningMethod,
     disk: &DiskIdentity,
     shown: &'a [CleaningProof],
-) -> Result<&'a CleaningProof, String> {
+) -> Result<&'a CleaningProof, ErasureShortfall> {
     let own: Vec<&'a CleaningProof> = shown.iter().filter(|shown| shown.disk == *disk).collect();
     let good = own.iter().copied().filter(|shown| shortfall(asked, disk, shown).is_none());
     good.max_by_key(|shown| (shown.grade, shown.plan)).ok_or_else(|| {
         let newest = own.iter().max_by_key(|shown| shown.plan);
-        let why = newest.and_then(|shown| shortfall(asked, disk, shown));
-        why.unwrap_or_else(|| "there is no receipt for it".to_owned())
+        newest.and_then(|shown| shortfall(asked, disk, shown)).unwrap_or(ErasureShortfall::NoReceipt)
     })
 }
 
@@ -160,7 +174,7 @@ mod tests {
             assert_eq!(is_enough, asked == M::Metadata, "nothing was read back");
             assert!(proof(asked, &disk("B"), &[shown]).is_err(), "another disk's");
         }
-        assert_eq!(proof(M::Quick, &disk("A"), &[]).unwrap_err(), "there is no receipt for it");
+        assert_eq!(proof(M::Quick, &disk("A"), &[]).unwrap_err().to_string(), "there is no receipt for it");
     }
 
     #[test]

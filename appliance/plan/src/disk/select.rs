@@ -5,15 +5,11 @@ use std::fmt;
 use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{
-    DiskIdentity, OwnerNamedPlaces,
-    attachment::{describes, names_one, set_apart},
-    identity,
-    identity::hint_for,
-    mismatch, size_text,
-};
+use crate::disk::attachment::{describes, names_one, set_apart};
+use crate::disk::identity::{hint_for, identity};
+use crate::disk::{DiskIdentity, OwnerNamedPlaces, mismatch, size_text};
 
-/// Without hints, smaller disks are boot sticks and SD cards rather than root disks (upstream).
+/// Least size of a disk that is chosen without hints: smaller ones are boot sticks and SD cards (upstream).
 pub const SIZE_BYTES_MIN: u64 = 4 << 30;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +63,7 @@ pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<Disk
     let refuse = |reason: String| {
         Err(NoDisk {
             reason,
-            disks: disks.iter().zip(&verdicts).map(|(disk, verdict)| explain(disk, verdict)).collect(),
+            disks: disks.iter().zip(&verdicts).map(|(disk, verdict)| explain(disk, words_of(verdict))).collect(),
         })
     };
     match good.as_slice() {
@@ -93,41 +89,59 @@ pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<Disk
 /// What is thought of each disk, in their order; `matches` for those that may be written.
 #[must_use]
 pub fn verdicts(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<DiskVerdict> {
-    disks.iter().zip(judge_all(hints, disks)).map(|(disk, verdict)| explain(disk, &verdict)).collect()
+    disks.iter().zip(judge_all(hints, disks)).map(|(disk, verdict)| explain(disk, words_of(&verdict))).collect()
+}
+
+/// Why a disk is not chosen.
+#[derive(Debug, thiserror::Error)]
+enum UnfitDisk {
+    #[error("{0}")]
+    Hint(String),
+    #[error("has no medium")]
+    NoMedium,
+    #[error("is read-only")]
+    ReadOnly,
+    #[error("is smaller than {}", size_text(SIZE_BYTES_MIN))]
+    Small,
+    /// Its owner has to name it.
+    #[error("{why}{to_use}")]
+    Unnamed { why: String, to_use: String },
+}
+
+type DiskFit = Result<DiskIdentity, UnfitDisk>;
+
+fn words_of(fit: &DiskFit) -> String {
+    fit.as_ref().map_or_else(ToString::to_string, |_| "matches".to_owned())
 }
 
 /// Hints that describe a disk without naming it mean one that is set apart only where no other one fits.
-fn judge_all(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<Result<DiskIdentity, String>> {
+fn judge_all(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<DiskFit> {
     let judge_with = |may_be_apart| disks.iter().map(|disk| judge(hints, may_be_apart, disk, disks)).collect();
-    let verdicts: Vec<Result<DiskIdentity, String>> = judge_with(names_one(hints));
+    let verdicts: Vec<DiskFit> = judge_with(names_one(hints));
     if describes(hints) && verdicts.iter().all(Result::is_err) { judge_with(true) } else { verdicts }
 }
 
-fn judge(
-    hints: &RootDeviceHints,
-    may_be_apart: bool,
-    disk: &DiskRecord,
-    disks: &[DiskRecord],
-) -> Result<DiskIdentity, String> {
+fn judge(hints: &RootDeviceHints, may_be_apart: bool, disk: &DiskRecord, disks: &[DiskRecord]) -> DiskFit {
+    let unnamed = |why: String| UnfitDisk::Unnamed { why, to_use: to_use(disk, disks) };
     if let Some(why) = mismatch(hints, disk) {
-        return Err(why);
+        return Err(UnfitDisk::Hint(why));
     }
     if disk.size_bytes == 0 {
-        return Err("has no medium".to_owned());
+        return Err(UnfitDisk::NoMedium);
     }
     if disk.read_only {
-        return Err("is read-only".to_owned());
+        return Err(UnfitDisk::ReadOnly);
     }
     if let Some(raid) = raid(disk).filter(|_| !names_one(hints)) {
-        return Err(format!("is a member of a RAID ({raid}){}", to_use(disk, disks)));
+        return Err(unnamed(format!("is a member of a RAID ({raid})")));
     }
     if let Some(apart) = set_apart(disk).filter(|_| !may_be_apart) {
-        return Err(format!("{apart}{}", to_use(disk, disks)));
+        return Err(unnamed(apart));
     }
     if hints.is_empty() && disk.size_bytes < SIZE_BYTES_MIN {
-        return Err(format!("is smaller than {}", size_text(SIZE_BYTES_MIN)));
+        return Err(UnfitDisk::Small);
     }
-    identity(&OwnerNamedPlaces::hints(hints), disk, disks).map_err(|why| format!("{why}{}", to_use(disk, disks)))
+    identity(&OwnerNamedPlaces::hints(hints), disk, disks).map_err(|why| unnamed(why.to_string()))
 }
 
 /// What its owner sets to have this disk used.
@@ -145,13 +159,13 @@ fn raid(disk: &DiskRecord) -> Option<&str> {
     MARKS.into_iter().find(|mark| disk.signatures.iter().any(|found| found == mark))
 }
 
-pub(super) fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>) -> DiskVerdict {
+pub(super) fn explain(disk: &DiskRecord, verdict: impl Into<String>) -> DiskVerdict {
     let looks: Vec<&str> =
         [disk.vendor.as_str(), &disk.model, &disk.serial].into_iter().filter(|text| !text.is_empty()).collect();
     DiskVerdict {
         device: disk.device.clone(),
         looks: [looks.join(" "), size_text(disk.size_bytes)].join(" ").trim().to_owned(),
-        verdict: verdict.as_ref().map_or_else(Clone::clone, |_| "matches".to_owned()),
+        verdict: verdict.into(),
     }
 }
 

@@ -29,10 +29,8 @@ pub fn asks(plan: &PlanKind, index: u32, work: DiskWork, disk: &DiskIdentity) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        disk::{CleaningMethod, NextOwner},
-        host::{ErasePlan, ReadyImage, WritePlan},
-    };
+    use crate::disk::{CleaningMethod, NextOwner};
+    use crate::host::{ErasePlan, ReadyImage, WritePlan};
 
     fn disk(serial: &str) -> DiskIdentity {
         DiskIdentity { serial: serial.into(), ..DiskIdentity::default() }

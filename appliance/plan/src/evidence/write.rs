@@ -2,15 +2,13 @@
 
 use firesteel_resources::host_journal::{PromisedForm, PromisedForms};
 
-use crate::{
-    evidence::{MissingProof, ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite},
-    host::WritePlan,
-};
+use crate::evidence::MissingProof;
+use crate::host::{ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, WritePlan};
 
 /// The fastest that a CPU sends bytes to one disk, in bytes a millisecond: 64 GiB/s, more than any bus of today.
 const BYTES_PER_MS_MAX: u64 = (64 << 30) / 1000;
-/// What an agent writes beyond the image: zeros up to a whole block, and the backup table for the disk's size, which is no
-/// larger than the first MiB that holds the primary one.
+/// What an agent writes beyond the image: zeros up to a whole block, and the backup table for the disk's size, which is
+/// no larger than the first MiB that holds the primary one.
 const BEYOND_IMAGE_BYTES_MAX: u64 = (1 << 20) + 4096;
 
 /// A plan to write, with what it promises.
@@ -55,8 +53,7 @@ impl<'a> WriteCase<'a> {
     }
 
     fn written(&self) -> Option<&'a ShownWrite> {
-        self.own()
-            .find_map(|receipt| if let ReceiptFacts::Written(shown) = &receipt.shows { Some(shown) } else { None })
+        self.own().find_map(|receipt| receipt.shows.written())
     }
 
     fn handed_off(&self) -> Option<&'a ShownHandOff> {
@@ -223,7 +220,7 @@ fn hand_off_disk(case: &WriteCase<'_>) -> Option<String> {
     (*shown != case.planned.plan.disk).then(|| format!("files were handed over on another disk ({shown})"))
 }
 
-/// Before a plan is with the agent, what it promises is on record.
+/// Checks that what the plan promises is on record: it is stored before the agent gets the plan.
 fn promised(case: &WriteCase<'_>) -> Option<String> {
     let is_unknown = case.planned.hands_off() && case.planned.promised.is_empty();
     is_unknown.then(|| "it is not on record what the OS was to be handed by this plan".to_owned())
@@ -518,7 +515,7 @@ mod tests {
         assert!(found.iter().any(|missing| missing.check == "hand-off"), "{found:?}");
     }
 
-    /// After a restart a plan is composed again, with other tokens.
+    /// A restart composes a plan again, with other tokens.
     #[test]
     fn files_are_those_of_one_composition_whole() {
         let (plan, mut later) = (plan(), promised());

@@ -7,10 +7,8 @@ use firesteel_resources::host_group::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    GroupHostInputs, GroupHostStage, GroupInputs, history, image_assignment, report,
-    target::{self, GroupTarget},
-};
+use super::target::{self, GroupTarget};
+use super::{GroupHostInputs, GroupHostStage, GroupInputs, history, image_assignment, report};
 
 /// Whether the image must be tried: what was promoted once is known to boot.
 pub(super) fn is_asked_for(seen: &GroupInputs<'_>, image: &ImageReference, status: &HostGroupStatus) -> bool {
@@ -25,7 +23,7 @@ pub(super) fn is_halted(canary: &Canary) -> bool {
     canary.state == CanaryState::Halted
 }
 
-/// Whether it halted and stands in the way. While somebody wants another image, the halt is remembered and no trouble.
+/// Whether it halted and stands in the way. While another image is wanted, the halt is remembered and does not matter.
 pub(super) fn halts(seen: &GroupInputs<'_>, target: &GroupTarget, canary: &Canary) -> bool {
     let spec = &seen.group.spec;
     let is_golden = || seen.group.status.golden.as_ref() == Some(&canary.image);
@@ -47,7 +45,7 @@ pub(super) fn advance(
     let rollout = &seen.group.spec.rollout;
     let same = status.canary.take().filter(|canary| canary.image == *image);
     let mut canary = match same {
-        // Somebody wants it tried again.
+        // It is to be tried again.
         Some(canary) if canary.state == CanaryState::Halted && rollout.attempt > canary.attempt => begin(seen, image),
         Some(canary) => canary,
         None => begin(seen, image),
@@ -62,7 +60,7 @@ pub(super) fn advance(
     let was_held = report::was_held(&seen.group.status);
     update_canary(seen, &mut canary, was_held);
     if was_held && is_under_way(&canary) {
-        // While it stood still, nobody was late.
+        // While it stood still, no host was late.
         canary.hosts.iter_mut().filter(|host| !host.running).for_each(|host| host.since = seen.now);
     }
     if canary.state == CanaryState::Trying {
@@ -80,7 +78,8 @@ pub(super) fn advance(
     wake
 }
 
-/// The trial of this image goes no further while the group is held; who runs it meanwhile has shown what it was to show.
+/// The trial of this image goes no further while the group is held; who runs it meanwhile has shown what it was to
+/// show.
 pub(super) fn stand_still(seen: &GroupInputs<'_>, image: &ImageReference, status: &mut HostGroupStatus) {
     let Some(canary) = status.canary.as_mut().filter(|canary| canary.image == *image && is_under_way(canary)) else {
         return;
@@ -106,8 +105,8 @@ fn due(seen: &GroupInputs<'_>, host: &CanaryHost) -> Timestamp {
     host.since.checked_add(deadline).unwrap_or(Timestamp::MAX)
 }
 
-/// Hosts that have the image already show the same, whoever gave it to them: of an earlier trial, or from another group.
-/// One that is installed and silent shows nothing: since when it is so is not known here, and it may never say a word.
+/// Adds hosts that have the image already, from an earlier trial or from another group: they show the same. One that is
+/// installed and silent shows nothing: how long it has been silent is not known here, and it may never report.
 fn adopt(seen: &GroupInputs<'_>, canary: &mut Canary) {
     let known: BTreeSet<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
     let image = canary.image.clone();
@@ -136,16 +135,16 @@ fn update_canary(seen: &GroupInputs<'_>, canary: &mut Canary, was_held: bool) {
                 host.running = true;
                 return true;
             }
-            // What failed before it was tried anew does not count.
+            // A failure from before this trial does not count.
             Some(GroupHostStage::Failed { image: has, message, at, .. }) if *has == image && *at > host.since => {
                 halts.get_or_insert_with(|| format!("the host {} failed with it: {message}", host.name));
                 return true;
             }
             Some(GroupHostStage::Installing(has) | GroupHostStage::Provisioned(has)) if *has == image => {}
             Some(GroupHostStage::ToInstall | GroupHostStage::Failed { is_on_disk: false, .. }) => {}
-            // It failed before with this image, and has it still: it shows nothing anew.
+            // It failed before with this image, and has it still: it shows nothing new.
             Some(GroupHostStage::Failed { is_on_disk: true, .. }) => return false,
-            // It left the group, or got another image from somebody else: its place is free.
+            // It left the group, or got another image from another writer: its place is free.
             Some(
                 GroupHostStage::Running(_)
                 | GroupHostStage::Installing(_)

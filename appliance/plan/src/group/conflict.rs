@@ -1,5 +1,5 @@
-//! Hosts that several groups select. Nobody knows which of them is meant, so that none gives anything to such a host, and
-//! each of them names the others.
+//! Hosts that several groups select. It is not known which of them is meant, so that none gives anything to such a
+//! host, and each of them names the others.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ pub struct GroupMember<'a> {
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// Of one group: each contested host, with the names of the other groups.
+/// The contested hosts of one group, each with the names of the other groups.
 pub type Contested = BTreeMap<String, Vec<String>>;
 
-/// For each group of a namespace by name, the hosts that another one selects, too. Groups without any are left out.
+/// Lists for each group of a namespace the hosts that another one selects, too. Groups without any are left out.
 #[must_use]
 pub fn contested(groups: &[(&str, &Selector)], hosts: &[GroupMember<'_>]) -> BTreeMap<String, Contested> {
     let mut all: BTreeMap<String, Contested> = BTreeMap::new();

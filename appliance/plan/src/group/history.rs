@@ -1,5 +1,5 @@
-//! Which image the group and each of its hosts had, since when and by whom (S1.26). Bounded: of the group the
-//! newest entries stay, of hosts each one's newest. Of a group of more hosts than there is room for, the rest is not noted
+//! Which image the group and each of its hosts had, since when and by whom (S1.26). Bounded: of the group the newest
+//! entries stay, of hosts each one's newest. Of a group of more hosts than there is room for, the rest is not noted
 //! here; what a host has it says itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use super::{GroupHostStage, GroupInputs, target::GroupTarget};
 
-/// Who brings about what nobody asks for by name.
+/// The author of a change that no person asks for by name.
 pub const POLICY: &str = "boot image policy";
-/// Of a host that had the image before this group had a say: its owner, or another group, gave it.
+/// The author for a host that had the image before it was in this group: its owner, or another group, gave it.
 const FOUND: &str = "found with it";
 
 /// The group comes to an image.
@@ -32,7 +32,7 @@ pub(super) fn note_hosts(seen: &GroupInputs<'_>, target: &GroupTarget, status: &
     for entry in status.history.iter().filter(|entry| !entry.host.is_empty()) {
         newest.insert(entry.host.clone(), entry.image.clone());
     }
-    // What is noted of a host must find room until it changes: it would be noted anew with each step.
+    // An entry of a host must find room until it changes: otherwise each step would add it again.
     let with_entry = seen.hosts.iter().filter(|host| newest.contains_key(&host.name)).count();
     let mut room = HOST_HISTORY_MAX.saturating_sub(with_entry + 1);
     for host in seen.hosts {
@@ -91,7 +91,7 @@ pub(super) fn trim(seen: &GroupInputs<'_>, status: &mut HostGroupStatus) {
     shorten(history, HOST_HISTORY_MAX, kept, of_host, |_| true);
 }
 
-/// Of the entries of one sort, drops the oldest that may go until there are no more than this.
+/// Drops the oldest entries of one sort that may go, until there are no more than `most`.
 fn shorten(
     history: &mut Vec<HistoryEntry>,
     most: usize,

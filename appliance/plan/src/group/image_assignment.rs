@@ -2,10 +2,8 @@
 
 use firesteel_resources::host_group::{CanaryState, HostGroupStatus, ImageReference};
 
-use super::{
-    Gives, GroupHostInputs, GroupInputs, GroupWait, GroupWaitReason, ImageAssignment, canary,
-    target::{self, GroupTarget},
-};
+use super::target::{self, GroupTarget};
+use super::{Gives, GroupHostInputs, GroupInputs, GroupWait, GroupWaitReason, ImageAssignment, canary};
 
 /// Sectors that images are made for: an image for the one boots from no disk with the other.
 const SECTOR_BYTES: [u32; 2] = [512, 4096];
@@ -38,7 +36,7 @@ fn give(
             if canary.hosts.iter().any(|own| own.name == host.name) {
                 return checked(&canary.image);
             }
-            // What keeps it from the image is told though it waits: no canary helps it.
+            // What keeps it from the image is shown although it waits: no canary helps it.
             let why = obstacle(seen, &canary.image, host);
             return ImageAssignment::Wait(
                 why.unwrap_or_else(|| GroupWait::new(GroupWaitReason::CanaryFirst, canary::reason(canary))),
@@ -50,41 +48,38 @@ fn give(
         }
         Some(_) | None => None,
     };
-    match (&status.current, usable(seen, target, status)) {
-        (Some(current), Ok(())) => checked(current),
-        (_, Err(why)) => ImageAssignment::Wait(halted.unwrap_or_else(|| GroupWait::new(GroupWaitReason::NoImage, why))),
-        (None, Ok(())) => {
-            let why = match held {
-                Some(held) => GroupWait::new(GroupWaitReason::Held, held),
-                None => GroupWait::new(GroupWaitReason::NoImage, "the group has no image yet"),
-            };
-            ImageAssignment::Wait(halted.unwrap_or(why))
-        }
-    }
+    let why = match (&status.current, unusable(seen, target, status)) {
+        (Some(current), None) => return checked(current),
+        (_, Some(why)) => GroupWait::new(GroupWaitReason::NoImage, why),
+        (None, None) => match held {
+            Some(held) => GroupWait::new(GroupWaitReason::Held, held),
+            None => GroupWait::new(GroupWaitReason::NoImage, "the group has no image yet"),
+        },
+    };
+    ImageAssignment::Wait(halted.unwrap_or(why))
 }
 
-/// Whether the group's current image may be given: what is wanted is unknown, withdrawn or of another stream where it
-/// may not.
-fn usable(seen: &GroupInputs<'_>, target: &GroupTarget, status: &HostGroupStatus) -> Result<(), String> {
+/// Says why the group's current image may not be given: what is wanted is unknown, withdrawn or of another stream.
+fn unusable(seen: &GroupInputs<'_>, target: &GroupTarget, status: &HostGroupStatus) -> Option<String> {
     let Some(current) = &status.current else {
         return match target {
-            GroupTarget::Image { .. } => Ok(()),
-            GroupTarget::Unknown(why) | GroupTarget::Wrong(why) => Err(why.clone()),
+            GroupTarget::Image { .. } => None,
+            GroupTarget::Unknown(why) | GroupTarget::Wrong(why) => Some(why.clone()),
         };
     };
     if !target::is_stored(seen, current) {
-        return Err(format!("{} is not in the store any more", target::name(current)));
+        return Some(format!("{} is not in the store any more", target::name(current)));
     }
-    // Who names a release himself may have it all the same.
+    // A person who names a release may have it all the same.
     let is_named = matches!(target, GroupTarget::Image { image, by, .. } if image == current && by != super::POLICY);
     if target::is_withdrawn(seen, current) && !is_named {
-        return Err(format!("{} was withdrawn, and the group has no other image yet", target::name(current)));
+        return Some(format!("{} was withdrawn, and the group has no other image yet", target::name(current)));
     }
     match target {
-        GroupTarget::Unknown(why) if current.stream != seen.group.spec.image.stream => Err(why.clone()),
-        // Nobody knows what was meant; the image of before may be the one that is to be left.
-        GroupTarget::Wrong(why) => Err(why.clone()),
-        GroupTarget::Image { .. } | GroupTarget::Unknown(_) => Ok(()),
+        GroupTarget::Unknown(why) if current.stream != seen.group.spec.image.stream => Some(why.clone()),
+        // What was meant is not known; the earlier image may be the one that is to be left.
+        GroupTarget::Wrong(why) => Some(why.clone()),
+        GroupTarget::Image { .. } | GroupTarget::Unknown(_) => None,
     }
 }
 

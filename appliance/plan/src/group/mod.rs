@@ -12,10 +12,10 @@
 //! ```
 //!
 //! While a canary is tried, the others that are to be installed wait for it (S1.27). A halted image is tried again when
-//! `spec.rollout.attempt` is raised, also after the group was restored or pinned to images that it had before; the trial of
-//! another image takes the halt's place. While the group is [`GroupInputs::held`], its rollout stands still, and who is
-//! installed gets what the group has, canaries too. A withdrawn release is given to nobody who follows the stream,
-//! wherever its rollout stands; who pins or restores it by name may have it.
+//! `spec.rollout.attempt` is raised, also after the group was restored or pinned to images that it had before; the
+//! trial of another image takes the halt's place. While the group is [`GroupInputs::held`], its rollout stands still,
+//! and a host that is installed gets what the group has, canaries too. A withdrawn release is not given to a group that
+//! follows the stream, however far its rollout is; a group that pins or restores it by name may have it.
 
 mod canary;
 mod conflict;
@@ -29,10 +29,8 @@ mod wait_reason;
 use std::collections::BTreeMap;
 
 use firesteel_facts::Architecture;
-use firesteel_resources::{
-    HostGroup,
-    host_group::{HostGroupStatus, ImageReference},
-};
+use firesteel_resources::HostGroup;
+use firesteel_resources::host_group::{HostGroupStatus, ImageReference};
 use jiff::Timestamp;
 
 use crate::policy::Catalogue;
@@ -47,12 +45,12 @@ pub struct GroupInputs<'a> {
     /// The hosts that its selector selects.
     pub hosts: &'a [GroupHostInputs],
     pub catalogue: &'a Catalogue,
-    /// Of the group, as [`crate::policy::architecture_of`] tells; `None` where it is not known.
+    /// Architecture of the group by [`crate::policy::architecture_of`]; `None` if it is not known.
     pub architecture: Option<Architecture>,
     /// Hosts of this group that another group selects, too.
     pub contested: &'a Contested,
-    /// Why nothing new is given out of what the stream brings: its policy leaves the group alone, or an upgrade runs. Who
-    /// names an image himself is not held.
+    /// Why nothing new is given out of what the stream brings: its policy leaves the group alone, or an upgrade runs. A
+    /// spec that names an image is not held.
     pub held: Option<&'a str>,
     /// Why hosts cannot be led to the group's pool: its stub is missing, or cannot be read.
     pub stub_fault: Option<&'a str>,
@@ -64,19 +62,19 @@ pub struct GroupInputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHostInputs {
     pub name: String,
-    /// Of its newest inspection.
+    /// Architecture by its newest inspection.
     pub architecture: Option<Architecture>,
-    /// Of the disk that would be written, where that is known.
+    /// Sector size of the disk that would be written, if that is known.
     pub sector_bytes: Option<u32>,
     pub stage: GroupHostStage,
-    /// Why it would not be installed at once with an image that it is given, in words: it is not inspected yet, or off, or
-    /// somebody holds it.
+    /// Why it would not be installed at once with an image that it is given, in words: it is not inspected yet, or off,
+    /// or a person holds it.
     pub not_ready: Option<String>,
     /// Something else sets back what the group writes to it, which has given up.
     pub is_fought: bool,
 }
 
-/// Where a host stands with the images of groups. The image that it has is known by its digest; one that is of no group
+/// How far a host is with the images of groups. The image that it has is known by its digest; one that is of no group
 /// and no stream makes it [`GroupHostStage::Foreign`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupHostStage {
@@ -120,14 +118,14 @@ pub enum ImageAssignment {
     Wait(GroupWait),
 }
 
-/// By the names of hosts.
+/// Assignments by the names of hosts.
 pub type Gives = BTreeMap<String, ImageAssignment>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupStep {
-    /// For the group's status. It is stored before a host is given anything.
+    /// The group's status. It is stored before a host is given anything.
     pub status: HostGroupStatus,
-    /// For each host that is not provisioned and is the group's.
+    /// Assignments of all hosts that are not provisioned and are the group's.
     pub gives: Gives,
     /// When to look again, though nothing happens.
     pub wake: Option<Timestamp>,

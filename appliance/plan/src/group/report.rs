@@ -1,15 +1,10 @@
-//! What people are told of a group: counts, the hosts that get nothing, and three conditions.
+//! The status of a group for people: counts, the hosts that get nothing, and three conditions.
 
-use firesteel_resources::{
-    condition::{Condition, find_condition, set_condition},
-    host_group::{CANARY_HALTED, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
-};
+use firesteel_resources::condition::{Condition, find_condition, set_condition};
+use firesteel_resources::host_group::{CANARY_HALTED, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING};
 
-use super::{
-    Gives, GroupHostStage, GroupInputs, canary,
-    target::{self, GroupTarget},
-    wait_reason,
-};
+use super::target::{self, GroupTarget};
+use super::{Gives, GroupHostStage, GroupInputs, canary, wait_reason};
 
 /// Hosts that a message names.
 const NAMES_MAX: usize = 20;

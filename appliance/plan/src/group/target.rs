@@ -12,10 +12,10 @@ pub(super) enum GroupTarget {
         image: ImageReference,
         /// Who wants it.
         by: String,
-        /// By way of `spec.restore`: it is not tried anew.
+        /// It comes from `spec.restore`, and is not tried again.
         is_restored: bool,
     },
-    /// Nobody can say yet; why.
+    /// It is not known yet; why.
     Unknown(String),
     /// The spec asks for what there is not; what to do.
     Wrong(String),
@@ -89,7 +89,7 @@ fn latest(seen: &GroupInputs<'_>) -> GroupTarget {
     }
 }
 
-/// Why what the group is to come to is not given out, where that is so: nobody but the stream wants it.
+/// Why the image that the group is to come to is not given out, if so: only the stream wants it.
 pub(super) fn held<'a>(seen: &GroupInputs<'a>, target: &GroupTarget, status: &HostGroupStatus) -> Option<&'a str> {
     let GroupTarget::Image { image, by, .. } = target else { return None };
     seen.held.filter(|_| by == POLICY && status.current.as_ref() != Some(image))
@@ -104,7 +104,7 @@ pub(super) fn is_withdrawn(seen: &GroupInputs<'_>, image: &ImageReference) -> bo
     seen.catalogue.stored(image).is_some_and(|entry| entry.is_withdrawn)
 }
 
-/// For people.
+/// The name of the image for people.
 pub(super) fn name(image: &ImageReference) -> String {
     if image.stream.is_empty() { shown_url(&image.url) } else { format!("{} of {}", image.release, image.stream) }
 }

@@ -4,7 +4,7 @@ use firesteel_resources::host_group::{SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX, Skip
 
 use super::{Gives, GroupHostInputs, GroupHostStage, GroupInputs, ImageAssignment};
 
-/// As one word and in words, without a time: it is told of a host for as long as it is so.
+/// A reason as one word and in words, without a time: it is shown for a host as long as it is so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupWait {
     pub reason: GroupWaitReason,
@@ -37,7 +37,7 @@ pub enum GroupWaitReason {
     NotReady,
     /// It has an image that no group gave it.
     OwnImage,
-    /// It is somebody else's, or nothing may be written to its disks.
+    /// It belongs to another owner, or nothing may be written to its disks.
     NotToInstall,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn of(host: &GroupHostInputs, gives: &Gives) -> Option<GroupWait> {
                            change the group's spec";
             Some(GroupWait::new(GroupWaitReason::Fought, message))
         }
-        // What failed is cleaned before it is tried again: it is told of as failed.
+        // What failed is cleaned before it is tried again: it is shown as failed.
         Some(ImageAssignment::Image(_)) if host.stage == GroupHostStage::ToInstall => {
             host.not_ready.as_ref().map(|why| GroupWait::new(GroupWaitReason::NotReady, why.clone()))
         }
@@ -87,8 +87,8 @@ pub(super) fn of(host: &GroupHostInputs, gives: &Gives) -> Option<GroupWait> {
     }
 }
 
-/// Each host that gets nothing, by name, up to a bound. Those that wait for canaries come last: there may be thousands of
-/// them, and they need nobody.
+/// Each host that gets nothing, by name, up to a bound. Those that wait for canaries come last: there may be thousands
+/// of them, and they need no help.
 pub(super) fn skipped(seen: &GroupInputs<'_>, gives: &Gives) -> Vec<SkippedHost> {
     let mut all: Vec<(bool, &str, GroupWait)> = seen
         .hosts

@@ -21,62 +21,30 @@ mod rules;
 mod states;
 mod turn;
 
-pub use model::{
-    claims::Claimants,
-    effect::{EventSeverity, HostEffect, HostEvent, HostReason, HostStep},
-    erasure::{PendingErasure, WipeVerdict},
-    inputs::{
-        AgentInputs, AgentWork, BmcFault, BmcFaultKind, BmcInputs, BmcOutcome, ClaimInputs, CredentialsInputs,
-        FleetHalt, HealthInputs, HostInputs, HostPower, ImageInputs, InstanceInputs, LineageInputs, NetbootInputs,
-        NetworkDataInputs, SharedUuid, UserDataInputs,
-    },
-    known_identity::{KnownIdentity, usable_uuid},
-    limits::HostTimeouts,
-    memory::{
-        HostMemory, HostState,
-        disks::{
-            ChangedDisk, CleanedNote, DiskPlan, Frozen, FrozenWhy, InstalledSystem, RefusedAttempt, RestoreMark,
-            Tombstone, UnfrozenInstallation,
-        },
-        work::{HeldPlan, HeldSlot, HostFailure, IssuedPlan, OrderedOverride},
-    },
-    orders::{BmcAction, BmcCall, ErasePlan, PlanKind, ReadyImage, WritePlan},
-    power_cut::CleanBoot,
-};
-pub use output::{
-    boot::{HostBootEntry, boot_entry, current_plan},
-    host_counts, preview, progress_outlook,
-    project::{DAMAGED, project},
-    transitions,
-};
-pub use rules::{
-    guards::{is_named, objections},
-    identity,
-    vacancy::{own_names, was_vacant},
-};
+pub use model::*;
+pub use output::boot::{HostBootEntry, boot_entry, current_plan};
+pub use output::project::{DAMAGED, project};
+pub use output::{host_counts, preview, progress_outlook, transitions};
+pub use rules::guards::{is_named, objections};
+pub use rules::identity;
+pub use rules::vacancy::{own_names, was_vacant};
 pub use turn::{agent_liveness::live_until, contest::contest, gate, hardware_changes::contents_lines, slot::standing};
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    bare_metal_host::{FINALIZER, annotations},
-    normal_mac,
-};
+use firesteel_resources::bare_metal_host::{FINALIZER, annotations};
+use firesteel_resources::normal_mac;
 use jiff::Timestamp;
 
-use crate::{
-    disk::NextOwner,
-    host::{
-        rules::{
-            adopt_status, claimants, cleaning, consumer_data, detached, erasure_end, erasure_grade, freeze, guards,
-            owner_hardware, path_binding, power_cut, preconditions, reboot, tombstone, vacancy,
-        },
-        states::{
-            available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing,
-            provisioned, provisioning, registering, unmanaged,
-        },
-        turn::{StepDraft, attempt, hardware_changes, slot},
-    },
+use crate::disk::NextOwner;
+use crate::host::rules::{
+    adopt_status, claimants, cleaning, consumer_data, detached, erasure_end, erasure_grade, freeze, guards,
+    owner_hardware, path_binding, power_cut, preconditions, reboot, tombstone, vacancy,
 };
+use crate::host::states::{
+    available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing, provisioned,
+    provisioning, registering, unmanaged,
+};
+use crate::host::turn::{AgentPresence, StepDraft, hardware_changes, slot};
 
 /// What the host needs next. Deterministic: the same input gives the same step.
 #[must_use]
@@ -133,7 +101,7 @@ fn decide(turn: &mut StepDraft<'_>) -> HostReason {
         return reason;
     }
     reboot::without_os(turn);
-    match turn.memory.state {
+    let (Ok(reason) | Err(reason)) = match turn.memory.state {
         HostState::New => new::step(turn),
         HostState::Unmanaged => unmanaged::step(turn),
         HostState::Registering => registering::step(turn),
@@ -146,7 +114,8 @@ fn decide(turn: &mut StepDraft<'_>) -> HostReason {
         HostState::Deprovisioning => deprovisioning::step(turn),
         HostState::PoweringOff => powering_off::step(turn),
         HostState::Deleting => deleting::step(turn),
-    }
+    };
+    reason
 }
 
 /// Takes over what people say that fixed or decided something.
@@ -175,12 +144,7 @@ fn leave(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     match turn.memory.state {
         HostState::New | HostState::Unmanaged | HostState::Registering => Some(turn.go(HostState::Deleting, text)),
         // What is due is erased first.
-        HostState::Preparing
-            if !turn.seen.host.spec.externally_provisioned && consumer_data::next_owner(turn) == NextOwner::Another =>
-        {
-            None
-        }
-        HostState::Available
+        HostState::Preparing | HostState::Available
             if !turn.seen.host.spec.externally_provisioned && consumer_data::next_owner(turn) == NextOwner::Another =>
         {
             None
@@ -190,15 +154,18 @@ fn leave(turn: &mut StepDraft<'_>) -> Option<HostReason> {
             cleaning::stop(turn, text).err().or_else(|| Some(turn.go(HostState::PoweringOff, text)))
         }
         HostState::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::is_unlocked(turn).err(),
-        HostState::Provisioning | HostState::Provisioned => Some(deprovisioning::enter(turn, text)),
+        HostState::Provisioning | HostState::Provisioned => {
+            let (Ok(reason) | Err(reason)) = deprovisioning::enter(turn, text);
+            Some(reason)
+        }
         HostState::Deprovisioning | HostState::PoweringOff | HostState::Deleting => None,
     }
 }
 
-/// A person says that the machine that was refused is the host: its board or its firmware was changed.
+/// Accepts the machine that was refused as the host, by the word of a person: its board or its firmware was changed.
 fn accept_identity(turn: &mut StepDraft<'_>) {
     let Some(mark) = turn.requests.accept_identity.clone() else { return };
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::ACCEPT_IDENTITY.to_owned() });
+    turn.remove_annotation(annotations::ACCEPT_IDENTITY);
     match turn.seen.refused_identity.as_ref().filter(|refused| refused.mark() == mark) {
         Some(refused) => {
             let seen = turn.seen;
@@ -206,17 +173,16 @@ fn accept_identity(turn: &mut StepDraft<'_>) {
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);
-            turn.event(EventSeverity::Normal, EventReason::IdentityAccepted, text);
+            turn.event(EventReason::IdentityAccepted, text);
         }
-        None => turn.event(
-            EventSeverity::Warning,
+        None => turn.warn(
             EventReason::IdentityNotAccepted,
             format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was"),
         ),
     }
 }
 
-/// A person fixed something that no observation shows.
+/// Tries again at once: a person fixed something that no observation shows.
 fn retry(turn: &mut StepDraft<'_>) {
     if !turn.requests.retry {
         return;
@@ -230,11 +196,11 @@ fn retry(turn: &mut StepDraft<'_>) {
     turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
     turn.memory.bmc.refused_credentials = None;
     preconditions::fetch_again(turn);
-    if attempt::presence(turn) != attempt::AgentPresence::Alive && turn.has_bmc() {
+    if turn.presence() != AgentPresence::Alive && turn.has_bmc() {
         turn.memory.boot = None;
         turn.memory.clean_boot = None;
     }
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::RETRY.to_owned() });
+    turn.remove_annotation(annotations::RETRY);
 }
 
 /// The MACs that boot entries are published for: the spec's, or else the only one the BMC names.

@@ -1,5 +1,5 @@
-//! Rule 4: of which architecture the machines of a set are. Its spec or an annotation says it; in a fleet of one
-//! architecture nobody needs to.
+//! Rule 4: the architecture of the machines of a set. Its spec or an annotation says it; a fleet of one architecture
+//! needs neither.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use firesteel_resources::host_group::{ARCHITECTURE_ANNOTATION, CAPACITY_LABELS_A
 
 use super::{PolicySet, SetDecision, SkipReason, SkippedSet};
 
-/// In the autoscaler's annotation.
+/// The label in the autoscaler's annotation.
 const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
 
 /// What is said of a set's architecture, and where.

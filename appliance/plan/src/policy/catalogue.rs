@@ -19,11 +19,11 @@ pub struct CatalogueImage {
     pub architecture: Architecture,
     /// `metal`, `pxe` or `iso`.
     pub format: String,
-    /// Of a disk.
+    /// Sector size of a disk.
     pub sector_bytes: u32,
     /// It is here, and its bytes are what its stream says.
     pub is_verified: bool,
-    /// And so is all the rest of its release. A release that gets something new loses its stamp until that is here.
+    /// The rest of its release is verified, too. A release that gets something new loses its stamp until that is here.
     pub is_stamped: bool,
     pub is_withdrawn: bool,
 }
@@ -75,7 +75,7 @@ pub struct Catalogue {
 pub struct FormerImage {
     #[serde(flatten)]
     pub image: ImageReference,
-    /// As [`CatalogueImage::format`].
+    /// The format, like [`CatalogueImage::format`].
     pub format: String,
     pub sector_bytes: u32,
 }
@@ -94,20 +94,6 @@ impl FormerImage {
     }
 }
 
-impl FormerImage {
-    fn as_named(&self, current: &CurrentImage) -> Option<(&str, ImageForm<'_>)> {
-        let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
-        is_named(current, &self.image).then_some((&self.image.stream, form))
-    }
-}
-
-impl CatalogueImage {
-    fn as_named(&self, current: &CurrentImage) -> Option<(&str, ImageForm<'_>)> {
-        let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
-        is_named(current, &self.image).then_some((&self.image.stream, form))
-    }
-}
-
 impl From<&CatalogueImage> for FormerImage {
     fn from(entry: &CatalogueImage) -> Self {
         Self { image: entry.image.clone(), format: entry.format.clone(), sector_bytes: entry.sector_bytes }
@@ -118,9 +104,9 @@ impl From<&CatalogueImage> for FormerImage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogueMatch<'a> {
     No,
-    /// Of this stream, in this form.
+    /// An image of this stream, in this form.
     Of(&'a str, ImageForm<'a>),
-    /// Of these streams, and nothing tells which is meant.
+    /// An image of these streams, and it is not clear which is meant.
     OfSeveral(Vec<&'a str>),
 }
 
@@ -170,12 +156,12 @@ impl Catalogue {
         }
     }
 
-    /// The stream of an image and its form, if it is ours. Of several streams that have it, the first one of `preferred`
-    /// that is among them.
+    /// The stream of an image and its form, if it is ours. Of several streams that have it, the first one of
+    /// `preferred` that is among them.
     #[must_use]
     pub fn known(&self, current: &CurrentImage, preferred: &[&str]) -> CatalogueMatch<'_> {
-        let here = || self.entries.iter().filter_map(|entry| entry.as_named(current));
-        let gone = || self.former.iter().filter_map(|former| former.as_named(current));
+        let here = || self.entries.iter().filter_map(|own| named(current, &own.image, &own.format, own.sector_bytes));
+        let gone = || self.former.iter().filter_map(|own| named(current, &own.image, &own.format, own.sector_bytes));
         let of = |wanted: &&str| here().chain(gone()).find(|(stream, _)| stream == wanted);
         // A stream that is gone is followed where no other has the image.
         if let Some((stream, form)) = preferred.iter().filter(|stream| self.has_stream(stream)).find_map(of) {
@@ -278,7 +264,17 @@ impl Catalogue {
     }
 }
 
-/// Whether what a set names is this image. A URL of ours with another digest is somebody's own image.
+/// The stream and the form of an image, where that is what a set names.
+fn named<'a>(
+    current: &CurrentImage,
+    image: &'a ImageReference,
+    format: &'a str,
+    sector_bytes: u32,
+) -> Option<(&'a str, ImageForm<'a>)> {
+    is_named(current, image).then_some((&image.stream, ImageForm { format, sector_bytes }))
+}
+
+/// Whether what a set names is this image. A URL of ours with another digest is an image of the set's owner.
 fn is_named(current: &CurrentImage, image: &ImageReference) -> bool {
     match current {
         CurrentImage::Image { url, digest } => {

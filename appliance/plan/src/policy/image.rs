@@ -3,10 +3,8 @@
 use firesteel_facts::Architecture;
 use firesteel_resources::host_group::ImageReference;
 
-use super::{
-    Catalogue, CurrentImage, PolicySet, SetDecision, SetIntent, SkipReason, SkippedSet,
-    catalogue::{CatalogueMatch, GoldenImageMissing, ImageForm},
-};
+use super::catalogue::{CatalogueMatch, GoldenImageMissing, ImageForm};
+use super::{Catalogue, CurrentImage, PolicySet, SetDecision, SetIntent, SkipReason, SkippedSet};
 
 fn skip<T>(reason: SkipReason, message: impl Into<String>) -> Result<T, SetDecision> {
     Err(SetDecision::Skip(SkippedSet { reason, message: message.into() }))

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A rule is a file, and says [`SetDecision`] or lets the set pass. Each set that is left alone has a reason, which the
-//! summary names. Who leaves the selection or opts out keeps its image as it is and is forgotten, so that it begins
-//! anew when it comes back.
+//! summary names. A set that leaves the selection or opts out keeps its image as it is and is forgotten, so that it
+//! begins again when it comes back.
 //!
 //! Upstream polls until the status has observed the spec before it begins; here both are of one step, and nothing is
 //! waited for. Upstream holds its whole sync while an upgrade runs; here only what would be written is held, so that
@@ -31,12 +31,10 @@ mod write_counts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_facts::Architecture;
-use firesteel_resources::{
-    MachineConfiguration,
-    condition::Condition,
-    host_group::ImageReference,
-    machine_configuration::{ManagedBootImages, SelectionMode, SetSelection, SkippedBootImage},
-};
+use firesteel_resources::MachineConfiguration;
+use firesteel_resources::condition::Condition;
+use firesteel_resources::host_group::ImageReference;
+use firesteel_resources::machine_configuration::{ManagedBootImages, SelectionMode, SetSelection, SkippedBootImage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +54,7 @@ pub struct PolicyInputs<'a> {
     pub policy: Option<&'a MachineConfiguration>,
     pub catalogue: &'a Catalogue,
     pub sets: &'a [PolicySet],
-    /// Of all hosts that were inspected.
+    /// Architectures of all hosts that were inspected.
     pub fleet: &'a BTreeSet<Architecture>,
     /// An upgrade of the appliance, or of the cluster, is under way; which one, in words.
     pub upgrade: Option<&'a str>,
@@ -68,7 +66,7 @@ pub struct PolicyInputs<'a> {
 /// What is done with a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetDecision {
-    /// Nobody asks for it. It is not counted.
+    /// No policy asks for it. It is not counted.
     NotSelected,
     /// It has the golden image, and its stub is well.
     Done,
@@ -85,7 +83,7 @@ pub enum SetDecision {
     Degraded(String),
 }
 
-/// A set is left alone.
+/// A set that is left alone, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedSet {
     pub reason: SkipReason,
@@ -151,7 +149,7 @@ impl SkipReason {
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyMemory {
     sets: BTreeMap<SetKey, SetMemory>,
-    /// Since when the default holds, for nobody says anything.
+    /// Start of the time in which the default holds, since no policy is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_since: Option<Timestamp>,
 }
@@ -168,7 +166,7 @@ pub(crate) struct SetMemory {
 }
 
 impl PolicyMemory {
-    /// A patch of this set could not be performed. What was not written does not count as written.
+    /// Takes note of a patch that could not be performed. What was not written does not count as written.
     pub fn failed(&mut self, key: &SetKey, message: &str, now: Timestamp) {
         let memory = self.sets.entry(key.clone()).or_default();
         let (image, stub) = std::mem::take(&mut memory.patch);
@@ -184,7 +182,7 @@ impl PolicyMemory {
 
 #[derive(Clone, Debug)]
 pub struct PolicyStep {
-    /// For `status.managedBootImagesStatus`.
+    /// The value of `status.managedBootImagesStatus`.
     pub effective: ManagedBootImages,
     pub decisions: BTreeMap<SetKey, SetDecision>,
     pub memory: PolicyMemory,
@@ -192,7 +190,7 @@ pub struct PolicyStep {
     pub wake: Option<Timestamp>,
     /// [`PROGRESSING`] and [`DEGRADED`].
     pub conditions: [Condition; 2],
-    /// For `status.skippedBootImages`.
+    /// The value of `status.skippedBootImages`.
     pub skipped: Vec<SkippedBootImage>,
 }
 
@@ -250,7 +248,7 @@ fn decide_set(
     }
 }
 
-/// Why the policy leaves a set as it is, whatever its image: it is not selected, or it is somebody else's.
+/// Why the policy leaves a set as it is, whatever its image: it is not selected, or another owner changes it.
 #[must_use]
 pub fn leaves_alone(policy: Option<&MachineConfiguration>, set: &PolicySet) -> Option<String> {
     let effective = ManagedBootImages::effective(policy.and_then(|policy| policy.spec.managed_boot_images.as_ref()));

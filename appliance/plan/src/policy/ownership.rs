@@ -1,5 +1,5 @@
-//! Rules 2 and 3: a set of somebody else's, or of another operating system, is left alone. Of several reasons the first is
-//! told: who owns it, then what its label says.
+//! Rules 2 and 3: a set of another owner, or of another operating system, is left alone. The first of several reasons
+//! is given: who owns it, then what its label says.
 
 use firesteel_resources::host_group::{MANAGED_LABEL, OS_STREAM_LABELS};
 
@@ -32,7 +32,7 @@ pub(super) fn of_another(set: &PolicySet) -> Option<SkippedSet> {
     Some(skip(SkipReason::OtherSystem, format!("its label {OS_LABEL} says that its machines run {system}")))
 }
 
-/// Nobody can say which stream it is of.
+/// The stream of the set is not clear.
 fn ambiguous_stream(streams: &[&str]) -> SkippedSet {
     let [label, _] = OS_STREAM_LABELS;
     let message =

@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use firesteel_resources::{
-    HostGroup, ObjectMeta, OwnerReference,
-    host_group::{ImageReference, OS_STREAM_LABELS, ReleaseTrack},
-    machine_configuration::{HOST_GROUPS, MACHINE_SETS},
-    machine_set,
-};
+use firesteel_resources::host_group::{ImageReference, OS_STREAM_LABELS, ReleaseTrack};
+use firesteel_resources::machine_configuration::{HOST_GROUPS, MACHINE_SETS};
+use firesteel_resources::{HostGroup, ObjectMeta, OwnerReference, machine_set};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,9 +13,9 @@ use super::stub::StubOutcome;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SetKind {
     HostGroup,
-    /// Of machine.openshift.io.
+    /// A MachineSet of machine.openshift.io.
     MachineApiSet,
-    /// Of cluster.x-k8s.io.
+    /// A MachineSet of cluster.x-k8s.io.
     ClusterApiSet,
 }
 
@@ -33,8 +30,8 @@ impl SetKind {
         }
     }
 
-    /// Whether the images of such sets are named in objects that are here. Those of Cluster API name theirs in templates of a
-    /// kind that is not: each is named with that reason, and nobody brings its image anywhere.
+    /// Whether the images of such sets are named in objects that are here. Those of Cluster API name theirs in
+    /// templates of a kind that is not: each is listed with that reason, and its image is not changed.
     #[must_use]
     pub fn is_brought_along(self) -> bool {
         match self {
@@ -68,7 +65,7 @@ impl SetKey {
     }
 }
 
-/// As in `machinesets.machine.openshift.io/namespace/name`.
+/// Writes the key like `machinesets.machine.openshift.io/namespace/name`.
 impl fmt::Display for SetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}/{}/{}", self.kind.resource(), self.kind.api_group(), self.namespace, self.name)
@@ -81,10 +78,14 @@ impl From<SetKey> for String {
     }
 }
 
-impl TryFrom<String> for SetKey {
-    type Error = String;
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} does not name a set")]
+pub struct SetKeyError(String);
 
-    fn try_from(text: String) -> Result<Self, String> {
+impl TryFrom<String> for SetKey {
+    type Error = SetKeyError;
+
+    fn try_from(text: String) -> Result<Self, SetKeyError> {
         let mut parts = text.splitn(3, '/');
         let kind = parts.next().and_then(|word| {
             let is_it = |kind: &SetKind| word == format!("{}.{}", kind.resource(), kind.api_group());
@@ -92,7 +93,7 @@ impl TryFrom<String> for SetKey {
         });
         match (kind, parts.next(), parts.next()) {
             (Some(kind), Some(namespace), Some(name)) => Ok(Self::new(kind, namespace, name)),
-            _ => Err(format!("{text:?} does not name a set")),
+            _ => Err(SetKeyError(text)),
         }
     }
 }
@@ -102,7 +103,7 @@ pub struct PolicySet {
     pub key: SetKey,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// As in `MachineDeployment workers`.
+    /// The owners, like `MachineDeployment workers`.
     pub owners: Vec<String>,
     /// Authority over it was moved to Cluster API.
     pub is_migrated: bool,
@@ -124,7 +125,7 @@ pub enum SetIntent {
     /// The newest release of the stream that its image is of: a MachineSet names no stream.
     SameStream,
     Pinned,
-    /// To an entry of its history.
+    /// The image of an entry of its history.
     Restored(u32),
     /// An image of one's own.
     Own,
@@ -187,7 +188,7 @@ impl PolicySet {
         OS_STREAM_LABELS.into_iter().find_map(|label| Some((label, self.labels.get(label)?.as_str())))
     }
 
-    /// Of several streams that have its image, the one that it is of: by its label, or as before.
+    /// Streams that are preferred if several have its image: that of its label, then the last one.
     #[must_use]
     pub fn preferred_streams(&self) -> Vec<&str> {
         let label = self.stream_label().map(|(_, named)| named);

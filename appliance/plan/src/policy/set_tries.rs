@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// Tries whose delays grow (upstream).
 pub const TRIES_WITH_BACKOFF: u32 = 15;
-/// After the first failure; conflicts of two writers are over by then.
+/// Delay after the first failure; conflicts of two writers are over by then.
 const DELAY_FIRST: SignedDuration = SignedDuration::from_millis(50);
-/// Between tries at last (upstream).
+/// Longest delay between tries (upstream).
 const DELAY_MAX: SignedDuration = SignedDuration::from_mins(1);
 /// It stands in a condition's message with those of other sets.
 const MESSAGE_CHARS_MAX: usize = 512;

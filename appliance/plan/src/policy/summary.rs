@@ -1,12 +1,10 @@
-//! What people are told of all sets: two conditions, as upstream has them, with the names that upstream leaves out, and
-//! a list of those that are left alone.
+//! The summary of all sets: two conditions, as upstream has them, with the names that upstream leaves out, and a list
+//! of those that are left alone.
 
 use std::collections::BTreeMap;
 
-use firesteel_resources::{
-    condition::Condition,
-    machine_configuration::{SKIPPED_MAX, SkippedBootImage},
-};
+use firesteel_resources::condition::Condition;
+use firesteel_resources::machine_configuration::{SKIPPED_MAX, SkippedBootImage};
 
 use super::{SetDecision, SetKey, SetKind};
 
@@ -74,8 +72,8 @@ impl SetCounts {
     }
 }
 
-/// `retried`: sets that are patched now after failures, each with what went wrong; who reads the condition is not to see
-/// them well for the moment of a try.
+/// `retried`: sets that are patched now after failures, each with what went wrong; who reads the condition is not to
+/// see them well for the moment of a try.
 pub(super) fn conditions(
     decisions: &BTreeMap<SetKey, SetDecision>,
     retried: &BTreeMap<SetKey, String>,
@@ -109,13 +107,8 @@ fn progress(decisions: &BTreeMap<SetKey, SetDecision>) -> String {
     // Upstream counts them, too; there are none here.
     parts.push("controlplanemachinesets.machine.openshift.io: reconciled 0 of 0, 0 skipped".to_owned());
     let named = |what: &str, lines: Vec<String>| (!lines.is_empty()).then(|| format!("{what}: {}", joined(&lines)));
-    let waiting = decisions.iter().filter_map(|(key, decision)| match decision {
-        SetDecision::Wait(why) => Some(format!("{key} ({why})")),
-        SetDecision::NotSelected
-        | SetDecision::Done
-        | SetDecision::Patch { .. }
-        | SetDecision::Skip(_)
-        | SetDecision::Degraded(_) => None,
+    let waiting = decisions.iter().filter_map(|(key, decision)| {
+        if let SetDecision::Wait(why) = decision { Some(format!("{key} ({why})")) } else { None }
     });
     let skips = skips(decisions).map(|(key, skip)| format!("{key} ({}: {})", skip.reason.word(), skip.message));
     let counts = parts.join(" | ");
@@ -124,25 +117,15 @@ fn progress(decisions: &BTreeMap<SetKey, SetDecision>) -> String {
 }
 
 fn degraded(key: &SetKey, decision: &SetDecision) -> Option<String> {
-    match decision {
-        SetDecision::Degraded(why) => Some(format!("{key}: {why}")),
-        SetDecision::NotSelected
-        | SetDecision::Done
-        | SetDecision::Patch { .. }
-        | SetDecision::Wait(_)
-        | SetDecision::Skip(_) => None,
-    }
+    if let SetDecision::Degraded(why) = decision { Some(format!("{key}: {why}")) } else { None }
 }
 
 fn skips(decisions: &BTreeMap<SetKey, SetDecision>) -> impl Iterator<Item = (&SetKey, &super::SkippedSet)> {
-    decisions.iter().filter_map(|(key, decision)| match decision {
-        SetDecision::Skip(skip) => Some((key, skip)),
-        SetDecision::NotSelected
-        | SetDecision::Done
-        | SetDecision::Patch { .. }
-        | SetDecision::Wait(_)
-        | SetDecision::Degraded(_) => None,
-    })
+    decisions.iter().filter_map(
+        |(key, decision)| {
+            if let SetDecision::Skip(skip) = decision { Some((key, skip)) } else { None }
+        },
+    )
 }
 
 fn joined(lines: &[String]) -> String {

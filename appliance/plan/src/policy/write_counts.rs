@@ -7,7 +7,7 @@ use super::SetKey;
 /// Times that the same value is written.
 pub const WRITES_MAX: u32 = 3;
 
-/// How often one value was written. Another value begins anew.
+/// How often one value was written. Another value begins at zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct WriteCount {

@@ -1,9 +1,7 @@
 //! Credentials: missing, blank, refused, changed, and how often they are tried.
 
-use firesteel_plan::{
-    HostEffect, HostInputs,
-    host::{BmcAction, BmcFault, BmcFaultKind, BmcOutcome, CredentialsInputs, HostPower},
-};
+use firesteel_plan::host::{BmcAction, BmcFault, BmcFaultKind, BmcOutcome, CredentialsInputs, HostPower};
+use firesteel_plan::{HostEffect, HostInputs};
 use firesteel_resources::bare_metal_host::{ErrorType, OperationalStatus, ProvisioningState as S, annotations};
 
 use crate::world::World;

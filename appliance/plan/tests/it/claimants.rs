@@ -1,19 +1,13 @@
 //! More than one machine that claims to be the host.
 
-use firesteel_plan::{
-    HostBootEntry, HostEffect, boot_entry,
-    host::{
-        AgentWork, BmcAction, ClaimInputs, HostPower, PlanKind,
-        gate::{closed_gate, holds_back},
-        host_counts::HostCount,
-    },
-};
-use firesteel_resources::{
-    ConditionStatus,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    condition::find_condition,
-    host_journal::{ClaimRecord, Claimant},
-};
+use firesteel_plan::host::gate::{closed_gate, holds_back};
+use firesteel_plan::host::host_counts::HostCount;
+use firesteel_plan::host::{AgentWork, BmcAction, ClaimInputs, HostPower, PlanKind};
+use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
+use firesteel_resources::ConditionStatus;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::condition::find_condition;
+use firesteel_resources::host_journal::{ClaimRecord, Claimant};
 
 use crate::world::{HardOff, World, run_to_write, with_work};
 

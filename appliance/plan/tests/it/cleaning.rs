@@ -1,16 +1,12 @@
 //! How far disks are cleaned, for whom, and when a lock keeps them.
 
 use firesteel_contents::DiskContents;
-use firesteel_plan::{
-    DiskIdentity, HostEffect,
-    disk::{CleaningMethod, Grade},
-    host::{AgentWork, BmcAction, ErasePlan, ImageInputs, PlanKind},
-};
-use firesteel_resources::{
-    ObjectReference, RootDeviceHints,
-    bare_metal_host::{CleaningMode, ProvisioningState as S, annotations},
-    condition::{ConditionStatus, find_condition},
-};
+use firesteel_plan::disk::{CleaningMethod, Grade};
+use firesteel_plan::host::{AgentWork, BmcAction, ErasePlan, ImageInputs, PlanKind};
+use firesteel_plan::{DiskIdentity, HostEffect};
+use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::{ObjectReference, RootDeviceHints};
 
 use crate::world::{World, disk, image, run_to_write, with_work};
 

@@ -1,15 +1,14 @@
 //! Conditions and reasons in upstream's words, state by state.
 
+use firesteel_plan::host::progress_outlook::{HostOutlook, is_held_up, prospect};
 use firesteel_plan::host::{
-    BmcFault, BmcFaultKind, CredentialsInputs, HealthInputs, InstanceInputs, KnownIdentity, SharedUuid, UserDataInputs,
-    progress_outlook::{HostOutlook, is_held_up, prospect},
+    AgentNetwork, BmcFault, BmcFaultKind, CredentialsInputs, HealthInputs, InstanceInputs, KnownIdentity, SharedUuid,
+    UserDataInputs,
 };
-use firesteel_resources::{
-    ConditionStatus,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    condition::find_condition,
-    host_journal::RefusedIdentity,
-};
+use firesteel_resources::ConditionStatus;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::condition::find_condition;
+use firesteel_resources::host_journal::RefusedIdentity;
 use jiff::SignedDuration;
 
 use crate::world::{World, run_to_write};
@@ -574,10 +573,10 @@ fn the_agents_way_is_told_where_there_is_network_data() {
         find_condition(&status.conditions, "AgentNetwork").map(|found| (found.status, found.reason.clone()))
     };
     assert_eq!(found(&world), None);
-    world.agent().network = Some(Err("no link".into()));
+    world.agent().network = Some(AgentNetwork::Another("no link".into()));
     world.step();
     assert_eq!(found(&world), Some((ConditionStatus::False, "NetworkDataFailed".into())));
-    world.agent().network = Some(Ok("VLAN 100".into()));
+    world.agent().network = Some(AgentNetwork::ByData("VLAN 100".into()));
     world.step();
     assert_eq!(found(&world), Some((ConditionStatus::True, "NetworkData".into())));
 }

@@ -1,11 +1,9 @@
 //! What steps are counted as agrees with what the world around them saw.
 
-use firesteel_plan::{
-    HostEffect,
-    host::{
-        AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, InstanceInputs, UserDataInputs,
-        host_counts::{HostCount, TimedOperation},
-    },
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::host_counts::{HostCount, TimedOperation};
+use firesteel_plan::host::{
+    AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, InstanceInputs, UserDataInputs,
 };
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as S, annotations};
 

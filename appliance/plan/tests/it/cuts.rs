@@ -1,13 +1,9 @@
 //! Off, then on: the boot before an erasure that claims a grade.
 
-use firesteel_plan::{
-    HostBootEntry, HostEffect, boot_entry,
-    host::{AgentWork, BmcAction, BmcInputs, CleanBoot, HostPower, PlanKind},
-};
-use firesteel_resources::{
-    ObjectReference,
-    bare_metal_host::{CleaningMode, ProvisioningState as S, annotations},
-};
+use firesteel_plan::host::{AgentWork, BmcAction, BmcInputs, CleanBoot, HostPower, PlanKind};
+use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
+use firesteel_resources::ObjectReference;
+use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
 
 use crate::world::{HardOff, World, disk, image, with_work};
 

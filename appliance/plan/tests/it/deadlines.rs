@@ -1,9 +1,7 @@
 //! Every state that works has a deadline, which progress extends, a reason, and an exit.
 
-use firesteel_plan::{
-    HostEffect,
-    host::{AgentWork, HostPower, ImageInputs},
-};
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::{AgentWork, HostPower, ImageInputs};
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
 use jiff::Timestamp;
 

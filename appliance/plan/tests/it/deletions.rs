@@ -1,13 +1,9 @@
 //! Deletions end: an obstacle that stays is no reason to wait for ever, but for what a person decided.
 
-use firesteel_plan::{
-    HostEffect,
-    host::{AgentWork, HostFailure, LineageInputs, NetworkDataInputs},
-};
-use firesteel_resources::{
-    bare_metal_host::{ErrorType, ProvisioningState as S, annotations},
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::{AgentWork, HostFailure, LineageInputs, NetworkDataInputs};
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as S, annotations};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
 
 use crate::world::{World, disk, with_work};
 

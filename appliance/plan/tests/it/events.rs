@@ -1,7 +1,7 @@
 //! Upstream's events of a host, each with a situation in which it is told, or a reason why it is not.
 
 use firesteel_plan::host::{
-    AgentWork, BmcFault, BmcFaultKind, CredentialsInputs, EventSeverity, HostEvent, UserDataInputs,
+    AgentWork, BmcFault, BmcFaultKind, CredentialsInputs, EventSeverity, StepEvent, UserDataInputs,
 };
 use firesteel_resources::bare_metal_host::{InspectionMode, ProvisioningState as S, annotations};
 
@@ -172,7 +172,7 @@ fn has(world: &World, name: &str) -> bool {
 fn each_event_of_upstream_is_told_or_it_says_why_not() {
     for Told { event: name, kind, situation } in TOLD {
         let world = situation();
-        let found: Option<&HostEvent> = world.events.iter().find(|event| event.reason == *name);
+        let found: Option<&StepEvent> = world.events.iter().find(|event| event.reason == *name);
         let found = found.unwrap_or_else(|| panic!("{name} is not told: {:?}", world.events));
         assert_eq!(found.kind, *kind, "{name}");
         assert!(!found.message.is_empty(), "{name}");

@@ -1,20 +1,15 @@
 //! What goes wrong, and where it leaves the host.
 
-use firesteel_plan::{
-    HostEffect,
-    evidence::{ReceiptFacts, ShownReceipt, ShownWrite},
-    host::{
-        AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, HostPower, ImageInputs, NetworkDataInputs,
-        PlanKind, UserDataInputs,
-    },
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::{
+    AgentWork, BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, HostPower, ImageInputs, NetworkDataInputs,
+    PlanKind, ReceiptFacts, ShownReceipt, ShownWrite, UserDataInputs,
 };
-use firesteel_resources::{
-    HardwareRecord, RootDeviceHints,
-    bare_metal_host::{
-        CleaningMode, ErrorType, InspectionMode, OperationalStatus, ProvisioningState as S, annotations,
-    },
-    hardware::DiskRecord,
+use firesteel_resources::bare_metal_host::{
+    CleaningMode, ErrorType, InspectionMode, OperationalStatus, ProvisioningState as S, annotations,
 };
+use firesteel_resources::hardware::DiskRecord;
+use firesteel_resources::{HardwareRecord, RootDeviceHints};
 
 use crate::world::{World, disk, image, promised, run_to_write, shown, with_work};
 

@@ -1,14 +1,10 @@
 //! Whole lives of hosts.
 
-use firesteel_plan::{
-    HostBootEntry, HostEffect, boot_entry,
-    host::{BmcAction, HostPower, ImageInputs, InstanceInputs, PlanKind, UserDataInputs},
-};
-use firesteel_resources::{
-    Image,
-    bare_metal_host::{OperationMetric, OperationalStatus, ProvisioningState as S},
-    condition::{ConditionStatus, find_condition},
-};
+use firesteel_plan::host::{BmcAction, HostPower, ImageInputs, InstanceInputs, PlanKind, UserDataInputs};
+use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
+use firesteel_resources::Image;
+use firesteel_resources::bare_metal_host::{OperationMetric, OperationalStatus, ProvisioningState as S};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
 
 use crate::world::{MAC, World, image, run_to_write};
 

@@ -1,14 +1,10 @@
 //! The fleet is halted: nothing that destroys begins, what runs is waited for, everything else goes on.
 
-use firesteel_plan::{
-    HostEffect,
-    host::{AgentWork, HostEvent, PlanKind},
-};
-use firesteel_resources::{
-    ConditionStatus,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    condition::find_condition,
-};
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::{AgentWork, PlanKind, StepEvent};
+use firesteel_resources::ConditionStatus;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::condition::find_condition;
 
 use crate::world::{World, run_to_write, with_work};
 
@@ -65,7 +61,7 @@ fn a_write_under_way_is_neither_late_nor_given_up() {
     run_to_write(&mut world);
     with_work(&mut world, running());
     world.halt();
-    let mut events: Vec<HostEvent> = Vec::new();
+    let mut events: Vec<StepEvent> = Vec::new();
     for _ in 0..200 {
         world.pass(120);
         report(&mut world);

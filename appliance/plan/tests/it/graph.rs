@@ -6,10 +6,8 @@ use firesteel_plan::host::transitions::{EDGES, TransitionOwner, is_legal};
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 
-use crate::{
-    properties::{happen, happening},
-    world::World,
-};
+use crate::properties::{happen, happening};
+use crate::world::World;
 
 /// Lives after which a change that was never made counts as impossible.
 const STORIES_MAX: usize = 20_000;

@@ -1,16 +1,12 @@
 //! What guards keep is refused before anything is erased, and which disks were vacant when their owner got them.
 
 use firesteel_contents::{ContentKind, ContentOwner, DiskContents, OrdinaryContent, ProtectedContent, Unread};
-use firesteel_plan::{
-    DiskIdentity, HostEffect,
-    disk::CleaningMethod,
-    host::{AgentWork, ErasePlan, PlanKind},
-};
-use firesteel_resources::{
-    ObjectReference,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    hardware::DiskRecord,
-};
+use firesteel_plan::disk::CleaningMethod;
+use firesteel_plan::host::{AgentWork, ErasePlan, PlanKind};
+use firesteel_plan::{DiskIdentity, HostEffect};
+use firesteel_resources::ObjectReference;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::hardware::DiskRecord;
 
 use crate::world::{World, cleaned, disk, image, run_to_write, with_work};
 

@@ -4,10 +4,8 @@
 #![allow(clippy::print_stdout, reason = "the table is what a test is run for")]
 
 use firesteel_plan::{HostEffect, host::PlanKind};
-use firesteel_resources::{
-    Image,
-    bare_metal_host::{ErrorType, ImageFormat, ProvisioningState as S},
-};
+use firesteel_resources::Image;
+use firesteel_resources::bare_metal_host::{ErrorType, ImageFormat, ProvisioningState as S};
 
 use crate::world::{World, image};
 

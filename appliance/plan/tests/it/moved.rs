@@ -1,11 +1,9 @@
 //! Hosts that come with a past: moved here with their status, or described by their owner.
 
 use firesteel_plan::{HostBootEntry, HostEffect, boot_entry, host::FrozenWhy};
-use firesteel_resources::{
-    bare_metal_host::{InspectionMode, ProvisioningState as S, annotations},
-    condition::{ConditionStatus, find_condition},
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_resources::bare_metal_host::{InspectionMode, ProvisioningState as S, annotations};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
 
 use crate::world::{World, disk, image};
 

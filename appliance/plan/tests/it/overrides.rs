@@ -1,9 +1,7 @@
 //! What a host shows of a BMC that does less than others: no session, no boot override, one that stays.
 
-use firesteel_plan::{
-    HostEffect,
-    host::{BmcAction, BmcFault, BmcFaultKind},
-};
+use firesteel_plan::HostEffect;
+use firesteel_plan::host::{BmcAction, BmcFault, BmcFaultKind};
 use firesteel_resources::{Condition, bare_metal_host::ProvisioningState as S, condition::find_condition};
 
 use crate::world::World;

@@ -1,15 +1,11 @@
 //! A disk without WWN and serial number, as libvirt makes it by default: its owner names its path, and its whole life
 //! works; another disk in its place stops whatever is to be done.
 
-use firesteel_plan::{
-    DiskIdentity, HostEffect, InstallationMark,
-    host::{FrozenWhy, LineageInputs, PlanKind},
-};
-use firesteel_resources::{
-    ObjectReference, RootDeviceHints,
-    bare_metal_host::{CleaningMode, ProvisioningState as S, annotations},
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_plan::host::{FrozenWhy, LineageInputs, PlanKind};
+use firesteel_plan::{DiskIdentity, HostEffect, InstallationMark};
+use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
+use firesteel_resources::{ObjectReference, RootDeviceHints};
 
 use crate::world::{World, disk, image};
 

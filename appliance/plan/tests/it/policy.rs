@@ -8,11 +8,9 @@ use firesteel_plan::policy::{
     PolicyStep, SetDecision, SetIntent, SetKey, SetKind, SkipReason, StubOutcome, TRIES_WITH_BACKOFF, Trigger,
     WRITES_MAX, decide, delay, leaves_alone,
 };
-use firesteel_resources::{
-    HostGroup, MachineConfiguration, ObjectMeta,
-    condition::{Condition, ConditionStatus, find_condition},
-    host_group::ImageReference,
-};
+use firesteel_resources::condition::{Condition, ConditionStatus, find_condition};
+use firesteel_resources::host_group::ImageReference;
+use firesteel_resources::{HostGroup, MachineConfiguration, ObjectMeta};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};

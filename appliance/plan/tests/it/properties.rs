@@ -1,21 +1,16 @@
 //! Random histories: whatever happens in whatever order, some things never do.
 
 use firesteel_contents::{ContentKind, ContentOwner, DiskContents, ProtectedContent};
-use firesteel_plan::{
-    HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep,
-    admission::SlotOffer,
-    boot_entry,
-    host::{
-        AgentWork, BmcAction, ClaimInputs, HostPower, HostState, ImageInputs, PlanKind, UserDataInputs, contest,
-        objections, transitions::is_legal,
-    },
+use firesteel_plan::admission::SlotOffer;
+use firesteel_plan::host::transitions::is_legal;
+use firesteel_plan::host::{
+    AgentWork, BmcAction, ClaimInputs, HostPower, HostState, ImageInputs, PlanKind, UserDataInputs, contest, objections,
 };
-use firesteel_resources::{
-    HardwareRecord, ObjectReference, RootDeviceHints,
-    bare_metal_host::annotations,
-    hardware::DiskRecord,
-    host_journal::{ClaimRecord, Claimant},
-};
+use firesteel_plan::{HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry};
+use firesteel_resources::bare_metal_host::annotations;
+use firesteel_resources::hardware::DiskRecord;
+use firesteel_resources::host_journal::{ClaimRecord, Claimant};
+use firesteel_resources::{HardwareRecord, ObjectReference, RootDeviceHints};
 use proptest::prelude::*;
 
 use crate::world::{World, disk, image, ready};

@@ -1,9 +1,7 @@
 //! Requests by annotation, power, and deletion.
 
-use firesteel_plan::{
-    HostBootEntry, HostEffect, boot_entry,
-    host::{BmcAction, BmcFault, BmcFaultKind, HostPower},
-};
+use firesteel_plan::host::{BmcAction, BmcFault, BmcFaultKind, HostPower};
+use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
 
 use crate::world::{World, run_to_write};

@@ -1,14 +1,10 @@
 //! A store that was restored from a backup: what it does not know is not destroyed.
 
-use firesteel_plan::{
-    HostEffect, InstallationMark,
-    host::{LineageInputs, PlanKind},
-};
-use firesteel_resources::{
-    ConditionStatus, ObjectReference,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_plan::host::{LineageInputs, PlanKind};
+use firesteel_plan::{HostEffect, InstallationMark};
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
+use firesteel_resources::{ConditionStatus, ObjectReference};
 
 use crate::world::{World, disk, image, run_to_write};
 

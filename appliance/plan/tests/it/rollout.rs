@@ -3,21 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_facts::Architecture;
-use firesteel_plan::{
-    group::{
-        Contested, GroupHostInputs, GroupHostStage, GroupInputs, GroupMember, GroupStep, GroupWait, GroupWaitReason,
-        ImageAssignment, POLICY, contested, step,
-    },
-    policy::{Catalogue, CatalogueImage},
+use firesteel_plan::group::{
+    Contested, GroupHostInputs, GroupHostStage, GroupInputs, GroupMember, GroupStep, GroupWait, GroupWaitReason,
+    ImageAssignment, POLICY, contested, step,
 };
-use firesteel_resources::{
-    HostGroup, Selector,
-    condition::{ConditionStatus, find_condition},
-    host_group::{
-        CANARY_HALTED, Canary, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
-        PROGRESSING, ReleaseTrack, Restore, RolloutMode, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX,
-    },
+use firesteel_plan::policy::{Catalogue, CatalogueImage};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::host_group::{
+    CANARY_HALTED, Canary, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
+    PROGRESSING, ReleaseTrack, Restore, RolloutMode, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX,
 };
+use firesteel_resources::{HostGroup, Selector};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{
-    policy::{SetDecision, SetKey, SetKind, SkipReason, SkippedSet},
-    skew::{MinimumVersions, Recorded, Rhel, SkewDecision, SkewInputs, Upgradeable, decide, ocp, rhcos},
+use firesteel_plan::policy::{SetDecision, SetKey, SetKind, SkipReason, SkippedSet};
+use firesteel_plan::skew::{
+    MinimumVersions, Recorded, Rhel, SkewDecision, SkewInputs, Upgradeable, decide, ocp, rhcos,
 };
-use firesteel_resources::{
-    machine_configuration::{KIND, ManagedBootImages, SkewEnforcement, SkewMode},
-    shape::check,
-};
+use firesteel_resources::machine_configuration::{KIND, ManagedBootImages, SkewEnforcement, SkewMode};
+use firesteel_resources::shape::check;
 use serde_json::{Value, json};
 
 const OLD: &str = "48.84.202109241901-0";

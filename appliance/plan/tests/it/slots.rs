@@ -1,10 +1,8 @@
 //! Many hosts, and slots for some of them.
 
-use firesteel_plan::{
-    HostMemory,
-    admission::{AT_ONCE, SlotDemand, SlotOffer, Slots},
-    host::{HeldSlot, standing},
-};
+use firesteel_plan::HostMemory;
+use firesteel_plan::admission::{AT_ONCE, SlotDemand, SlotOffer, Slots};
+use firesteel_plan::host::{HeldSlot, standing};
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S};
 
 use crate::world::World;

@@ -1,15 +1,11 @@
 //! Whose data the disks of a host may hold, and what is remembered of it.
 
 use firesteel_plan::{HostEffect, disk::CleaningMethod};
-use firesteel_resources::{
-    RootDeviceHints,
-    bare_metal_host::{ProvisioningState as S, annotations},
-};
+use firesteel_resources::RootDeviceHints;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
 
-use crate::{
-    cleaning::{book, installed_for_a_claim, run_to_erase, serials},
-    world::{World, disk, run_to_write},
-};
+use crate::cleaning::{book, installed_for_a_claim, run_to_erase, serials};
+use crate::world::{World, disk, run_to_write};
 
 /// Who counts as tenant by the write under way alone is forgotten when that write came to nothing, and no other one.
 #[test]

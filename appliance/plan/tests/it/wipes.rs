@@ -1,15 +1,11 @@
 //! What an erasure is called: by proof, or unverified with what was not seen.
 
-use firesteel_plan::{
-    HostEffect,
-    disk::{CleaningMethod, CleaningProof, Grade},
-    host::{AgentWork, BmcAction, HostPower, PlanKind, WipeVerdict},
-};
-use firesteel_resources::{
-    ObjectReference,
-    bare_metal_host::{ProvisioningState as S, annotations},
-    condition::{ConditionStatus, find_condition},
-};
+use firesteel_plan::HostEffect;
+use firesteel_plan::disk::{CleaningMethod, CleaningProof, Grade};
+use firesteel_plan::host::{AgentWork, BmcAction, HostPower, PlanKind, WipeVerdict};
+use firesteel_resources::ObjectReference;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
 
 use crate::world::{HardOff, World, cleaned, disk, image, with_work};
 

@@ -2,23 +2,19 @@
 //! otherwise.
 
 use firesteel_contents::DiskContents;
-use firesteel_plan::{
-    DiskIdentity, HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry,
-    clock::ClockDoubt,
-    disk::{CleaningMethod, CleaningProof, Grade},
-    evidence::{ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite},
-    host::{
-        AgentInputs, AgentWork, BmcAction, BmcFault, CredentialsInputs, FleetHalt, HostEvent, HostPower, ImageInputs,
-        PlanKind, ReadyImage, UserDataInputs, WritePlan,
-        host_counts::{HostCount, counted},
-    },
+use firesteel_plan::clock::ClockDoubt;
+use firesteel_plan::disk::{CleaningMethod, CleaningProof, Grade};
+use firesteel_plan::host::host_counts::{HostCount, counted};
+use firesteel_plan::host::{
+    AgentInputs, AgentWork, BmcAction, BmcFault, CredentialsInputs, FleetHalt, HostPower, ImageInputs, PlanKind,
+    ReadyImage, ReceiptFacts, ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, StepEvent, UserDataInputs,
+    WritePlan,
 };
-use firesteel_resources::{
-    BareMetalHost, HardwareRecord, Image,
-    bare_metal_host::{BmcDetails, ProvisioningState},
-    hardware::DiskRecord,
-    host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff},
-};
+use firesteel_plan::{DiskIdentity, HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry};
+use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
+use firesteel_resources::hardware::DiskRecord;
+use firesteel_resources::host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff};
+use firesteel_resources::{BareMetalHost, HardwareRecord, Image};
 use jiff::{SignedDuration, Timestamp};
 
 mod bmc;
@@ -35,7 +31,7 @@ pub(crate) struct World {
     pub(crate) effects: Vec<HostEffect>,
     pub(crate) last: Option<HostStep>,
     /// All events, and what all steps were counted as.
-    pub(crate) events: Vec<HostEvent>,
+    pub(crate) events: Vec<StepEvent>,
     pub(crate) counts: Vec<HostCount>,
     /// Whether effects of each sort are carried out.
     pub(crate) bmc_works: bool,

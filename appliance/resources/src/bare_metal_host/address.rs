@@ -3,12 +3,12 @@
 //! The driver's parser ([`BmcAddress`]) has the last word. What is said here before has the field's name, and is as
 //! strict as upstream.
 
-use firesteel_facts::bmc_address::{ADDRESS_BYTES_MAX, BmcAddress, BootVia, Family, Privilege, given_up};
+use firesteel_facts::bmc_address::{ADDRESS_BYTES_MAX, AddressError, BmcAddress, BootVia, Family, Privilege, given_up};
 
 /// Longest part of a name between two dots (RFC 1035).
 const HOST_LABEL_BYTES_MAX: usize = 63;
 const SERVICE: &str = "/redfish/v1";
-/// Of what follows `Systems`.
+/// Most parts of the path after `Systems`.
 const SYSTEM_PARTS_MAX: usize = 2;
 
 /// The family of an address, such as `redfish`, in lower case.
@@ -36,41 +36,76 @@ pub fn is_virtual_media(address: &str) -> bool {
     Family::read(&family(address)).is_some_and(|family| family.boot_via() == BootVia::VirtualCd)
 }
 
+/// What is wrong with an address. It goes after the field's value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressFault {
+    #[error("is longer than {} bytes", ADDRESS_BYTES_MAX)]
+    TooLong,
+    #[error("is no address: it holds a blank, a backslash, or a character that is not ASCII")]
+    Characters,
+    #[error("is no address")]
+    NoScheme,
+    #[error("has the scheme {scheme:?}, which upstream has given up: use {instead}")]
+    GivenUp { scheme: String, instead: &'static str },
+    #[error("has the scheme {scheme:?}; known are {known}, all but the first two also with +http or +https")]
+    Scheme { scheme: String, known: String },
+    #[error("cannot be used: {0}")]
+    Driver(AddressError),
+    #[error("has a parameter that is not known: only privilegelevel=OPERATOR and =ADMINISTRATOR are")]
+    Parameter,
+    #[error("has a query or a fragment, which no BMC's address has")]
+    Query,
+    #[error("has a path that is not that of a system, such as {}/Systems/1", SERVICE)]
+    Path,
+    #[error("names no host")]
+    NoHost,
+    #[error(
+        "holds a login, which every reader of the host can see: put it into the Secret that credentialsName \
+         names"
+    )]
+    Login,
+    #[error("has a bracket too few")]
+    Bracket,
+    #[error("BMC address hostname/IP : [{0}] is invalid")]
+    Host(String),
+    #[error("has the port {0:?}, which is none")]
+    Port(String),
+}
+
+/// Checks the form of an address.
+///
 /// # Errors
-/// What is wrong, to go after the field's value.
-pub fn check(address: &str) -> Result<(), String> {
+/// No driver takes the address.
+pub fn check(address: &str) -> Result<(), AddressFault> {
     if address.len() > ADDRESS_BYTES_MAX {
-        return Err(format!("is longer than {ADDRESS_BYTES_MAX} bytes"));
+        return Err(AddressFault::TooLong);
     }
     if !address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
-        return Err("is no address: it holds a blank, a backslash, or a character that is not ASCII".to_owned());
+        return Err(AddressFault::Characters);
     }
     let Some((scheme, rest)) = address.split_once("://") else {
-        return if address.contains('/') { Err("is no address".to_owned()) } else { ipmi(address) };
+        return if address.contains('/') { Err(AddressFault::NoScheme) } else { ipmi(address) };
     };
     let scheme = scheme.to_ascii_lowercase();
     let (family, transport) = scheme.split_once('+').map_or((scheme.as_str(), None), |(f, t)| (f, Some(t)));
     if let Some(instead) = given_up(family) {
-        return Err(format!("has the scheme {scheme:?}, which upstream has given up: use {instead}"));
+        return Err(AddressFault::GivenUp { instead, scheme });
     }
     let family = Family::read(family)
         .filter(|family| transport.is_none_or(|transport| !family.is_ipmi() && matches!(transport, "http" | "https")));
     let Some(family) = family else {
-        let families = Family::ALL.map(Family::as_str).join(", ");
-        return Err(format!(
-            "has the scheme {scheme:?}; known are {families}, all but the first two also with +http or +https"
-        ));
+        return Err(AddressFault::Scheme { known: Family::ALL.map(Family::as_str).join(", "), scheme });
     };
     if family.is_ipmi() {
         ipmi(rest)?
     } else {
         redfish(rest)?
     }
-    BmcAddress::parse(address).map(drop).map_err(|error| format!("cannot be used: {error}"))
+    BmcAddress::parse(address).map(drop).map_err(AddressFault::Driver)
 }
 
-/// `HOST[:PORT][/][?privilegelevel=LEVEL]`
-fn ipmi(rest: &str) -> Result<(), String> {
+/// Such as `HOST[:PORT][/][?privilegelevel=LEVEL]`.
+fn ipmi(rest: &str) -> Result<(), AddressFault> {
     let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
     let place = place.strip_suffix('/').unwrap_or(place);
     // An IPv6 address may come without brackets, and then without a port.
@@ -79,20 +114,16 @@ fn ipmi(rest: &str) -> Result<(), String> {
     }
     let Some(query) = query else { return Ok(()) };
     let level = query.strip_prefix("privilegelevel=").unwrap_or_default();
-    if Privilege::read(level).is_some() {
-        Ok(())
-    } else {
-        Err("has a parameter that is not known: only privilegelevel=OPERATOR and =ADMINISTRATOR are".to_owned())
-    }
+    Privilege::read(level).map(drop).ok_or(AddressFault::Parameter)
 }
 
 /// `HOST[:PORT][/PREFIX]/redfish/v1/Systems/ID`, or the service alone, with or without its path, where it has one
 /// system. An ID has one or two parts.
-fn redfish(rest: &str) -> Result<(), String> {
+fn redfish(rest: &str) -> Result<(), AddressFault> {
     let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
     authority(place)?;
     if path.contains(['?', '#']) {
-        return Err("has a query or a fragment, which no BMC's address has".to_owned());
+        return Err(AddressFault::Query);
     }
     let path = format!("/{path}");
     let path = path.trim_end_matches('/');
@@ -106,7 +137,7 @@ fn redfish(rest: &str) -> Result<(), String> {
     if service.is_some_and(is_service) && path.split('/').skip(1).all(is_part) {
         Ok(())
     } else {
-        Err(format!("has a path that is not that of a system, such as {SERVICE}/Systems/1"))
+        Err(AddressFault::Path)
     }
 }
 
@@ -126,20 +157,18 @@ fn is_part(part: &str) -> bool {
 }
 
 /// A host and a port, and no login.
-fn authority(text: &str) -> Result<(), String> {
+fn authority(text: &str) -> Result<(), AddressFault> {
     if text.is_empty() {
-        return Err("names no host".to_owned());
+        return Err(AddressFault::NoHost);
     }
     if text.contains('@') {
-        return Err("holds a login, which is shown to everybody who may read the host: put it into the Secret that \
-                    credentialsName names"
-            .to_owned());
+        return Err(AddressFault::Login);
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(inner) => {
-            let Some((host, rest)) = inner.split_once(']') else { return Err("has a bracket too few".to_owned()) };
+            let (host, rest) = inner.split_once(']').ok_or(AddressFault::Bracket)?;
             if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(format!("BMC address hostname/IP : [{host}] is invalid"));
+                return Err(AddressFault::Host(host.to_owned()));
             }
             (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':').unwrap_or_default()) })
         }
@@ -149,11 +178,11 @@ fn authority(text: &str) -> Result<(), String> {
     match port.map(str::parse::<u16>) {
         None => Ok(()),
         Some(Ok(number)) if number > 0 => Ok(()),
-        Some(_) => Err(format!("has the port {:?}, which is none", port.unwrap_or_default())),
+        Some(_) => Err(AddressFault::Port(port.unwrap_or_default().to_owned())),
     }
 }
 
-fn check_host(host: &str) -> Result<(), String> {
+fn check_host(host: &str) -> Result<(), AddressFault> {
     let label = |label: &str| {
         let bytes = label.as_bytes();
         bytes.len() <= HOST_LABEL_BYTES_MAX
@@ -165,7 +194,7 @@ fn check_host(host: &str) -> Result<(), String> {
     if host.parse::<std::net::IpAddr>().is_ok() || !is_number && host.split('.').all(label) {
         Ok(())
     } else {
-        Err(format!("BMC address hostname/IP : [{host}] is invalid"))
+        Err(AddressFault::Host(host.to_owned()))
     }
 }
 
@@ -229,7 +258,7 @@ mod tests {
     fn schemes_that_were_given_up_say_what_to_write() {
         for (scheme, instead) in GIVEN_UP {
             let error = check(&format!("{scheme}://192.0.2.5/redfish/v1/Systems/1"));
-            assert!(error.as_ref().is_err_and(|why| why.ends_with(&format!("use {instead}"))), "{error:?}");
+            assert!(error.as_ref().is_err_and(|why| why.to_string().ends_with(&format!("use {instead}"))), "{error:?}");
             assert_eq!(check(&format!("{instead}://192.0.2.5/")), Ok(()));
         }
     }

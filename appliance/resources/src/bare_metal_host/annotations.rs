@@ -5,15 +5,12 @@ use firesteel_kube_types::{Cause, CauseReason, ObjectMeta};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    bare_metal_host::{
-        cleaning::{self, CleaningPolicies},
-        shape::STATUS,
-        status::{BareMetalHostStatus, ProvisioningState},
-    },
-    hardware_data::{DETAILS_SHAPE, HardwareDetails},
-    shape::{self, Shape},
-};
+use crate::admit::{decode, drop_nulls};
+use crate::bare_metal_host::cleaning::{self, CleaningPolicies};
+use crate::bare_metal_host::shape::STATUS;
+use crate::bare_metal_host::status::{BareMetalHostStatus, ProvisioningState};
+use crate::hardware_data::{DETAILS_SHAPE, HardwareDetails};
+use crate::shape::{self, Shape};
 
 /// No action at all while present; the value says who paused.
 pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
@@ -27,7 +24,7 @@ pub const STATUS_OF: &str = "baremetalhost.metal3.io/status";
 pub const HARDWARE_DETAILS: &str = "inspect.metal3.io/hardwaredetails";
 /// One-shot reboot; `reboot.metal3.io/<key>` holds the host off until it is removed.
 pub const REBOOT: &str = "reboot.metal3.io";
-/// One-shot: forget the error's delay and the count of failed attempts, and try now.
+/// One-shot: clears the error's delay and the count of failed attempts, and tries now.
 pub const RETRY: &str = "firesteel.dev/retry";
 /// One-shot: the machine that was refused with this UUID and serial number (`UUID/SERIAL`) is the host from now on.
 pub const ACCEPT_IDENTITY: &str = "firesteel.dev/accept-identity";
@@ -43,19 +40,19 @@ pub const NO_CLAIMANT: &str = "none";
 pub const EXTEND_TOKEN: &str = "firesteel.dev/extend-token";
 /// The address that DHCP gives to the boot MAC, always.
 pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
-/// `any`: the host may boot from an address that no DHCP server here leased to it, such as behind NAT; who asks first for
-/// its boot script is the host.
+/// `any`: the host may boot from an address that no DHCP server here leased to it, such as behind NAT; who asks first
+/// for its boot script is the host.
 pub const BOOT_ADDRESS: &str = "firesteel.dev/boot-address";
 /// The only word that [`BOOT_ADDRESS`] takes.
 pub const ANY_ADDRESS: &str = "any";
-/// Let the object go without cleaning; a tombstone keeps the hardware's identity.
+/// Lets the object go without cleaning; a tombstone keeps the hardware's identity.
 pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 
 /// One-shot: the installation with this mark (the GUID of its disk) may be overwritten, although it is
 /// newer than the store, or another appliance's; or the disk of this name, although it could not be read.
 pub const UNFREEZE_DISK: &str = "firesteel.dev/unfreeze-disk";
 
-/// While present, no disk of the host is cleaned or written; the value says who or why.
+/// Lock of the host: while it is present, no disk is cleaned or written. The value says who or why.
 pub const LOCK: &str = "firesteel.dev/lock";
 
 /// How far disks are cleaned, as JSON ([`cleaning::policies`]).
@@ -113,7 +110,7 @@ pub enum RebootMode {
 #[serde(deny_unknown_fields, default)]
 pub struct RebootRequest {
     pub mode: RebootMode,
-    /// Also in states in which no OS of the owner's runs.
+    /// The request holds in states in which no OS of the owner's runs, too.
     pub force: bool,
 }
 
@@ -187,7 +184,7 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in &meta.annotations {
         let bad = match key.as_str() {
-            DETACHED => parse::<Detached>(value).err(),
+            DETACHED => parse::<Detached>(value).err().map(|why| why.to_string()),
             INSPECT if !matches!(value.as_str(), "" | "disabled") => {
                 Some("allowed are \"disabled\" or \"\"".to_owned())
             }
@@ -199,13 +196,13 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             CHOOSE_AGENT if !names_claimant(value) => {
                 Some(format!("must be {NO_CLAIMANT}, or the key of an agent: 64 hexadecimal digits"))
             }
-            CLEANING => cleaning::policies(value).err(),
-            OVERRIDE_GUARD => cleaning::overridden(value).err(),
-            STATUS_OF => document("status", &STATUS, value).err(),
+            CLEANING => cleaning::policies(value).err().map(|why| why.to_string()),
+            OVERRIDE_GUARD => cleaning::overridden(value).err().map(|why| why.to_string()),
+            STATUS_OF => check_document("status", &STATUS, value).err().map(|why| why.to_string()),
             HARDWARE_DETAILS if !value.is_empty() && !inspection_disabled => {
                 Some("when hardware details are provided, inspection must be disabled".to_owned())
             }
-            HARDWARE_DETAILS => document("hardware", &DETAILS_SHAPE, value).err(),
+            HARDWARE_DETAILS => check_document("hardware", &DETAILS_SHAPE, value).err().map(|why| why.to_string()),
             _ => None,
         };
         causes.extend(bad.map(|why| Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why)));
@@ -214,7 +211,7 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
     causes
 }
 
-/// As Kubernetes has it for objects: DNS labels with dots between them.
+/// Whether Kubernetes takes the name for an object: DNS labels with dots between them.
 fn is_secret_name(value: &str) -> bool {
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
@@ -236,22 +233,34 @@ pub(crate) fn reboot_cause(key: &str, value: &str) -> Option<Cause> {
         return None;
     }
     let why = parse::<RebootRequest>(value).err()?;
-    Some(Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why))
+    Some(Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why.to_string()))
+}
+
+/// Why the text of an annotation cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotationError {
+    #[error("must be JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("must be JSON of the known fields: {0}")]
+    Fields(serde_json::Error),
+    #[error("is no {document} of a host: {faults}")]
+    Document { document: &'static str, faults: String },
+    #[error("has a provisioning.state that is none of a host")]
+    State,
 }
 
 /// The status that a host was moved here with; `Err` says what is wrong with it.
 #[must_use]
-pub fn moved_status(meta: &ObjectMeta) -> Option<Result<BareMetalHostStatus, String>> {
+pub fn moved_status(meta: &ObjectMeta) -> Option<Result<BareMetalHostStatus, AnnotationError>> {
     let read = read_document(meta, STATUS_OF, "status", &STATUS)?;
     // Where the host was is not known then, and whether an OS is on it.
     let is_known = |status: &BareMetalHostStatus| status.provisioning.state != ProvisioningState::Foreign;
-    let unknown = || "has a provisioning.state that is none of a host".to_owned();
-    Some(read.and_then(|status: BareMetalHostStatus| if is_known(&status) { Ok(status) } else { Err(unknown()) }))
+    Some(read.and_then(|status| if is_known(&status) { Ok(status) } else { Err(AnnotationError::State) }))
 }
 
 /// The hardware that a host's owner describes; `Err` says what is wrong with it.
 #[must_use]
-pub fn hardware_details(meta: &ObjectMeta) -> Option<Result<HardwareDetails, String>> {
+pub fn hardware_details(meta: &ObjectMeta) -> Option<Result<HardwareDetails, AnnotationError>> {
     read_document(meta, HARDWARE_DETAILS, "hardware", &DETAILS_SHAPE)
 }
 
@@ -260,49 +269,33 @@ fn read_document<T: serde::de::DeserializeOwned>(
     key: &str,
     name: &'static str,
     shape: &Shape,
-) -> Option<Result<T, String>> {
+) -> Option<Result<T, AnnotationError>> {
     let text = meta.annotation(key).filter(|text| !text.is_empty())?;
-    let read = || {
-        let mut value: Value = serde_json::from_str(text)?;
-        drop_nulls(&mut value);
-        serde_json::from_value(value)
-    };
-    let read = || read().map_err(|error: serde_json::Error| format!("is no {name} of a host: {error}"));
-    Some(document(name, shape, text).and_then(|()| read()))
+    let fault = |error: serde_json::Error| AnnotationError::Document { document: name, faults: error.to_string() };
+    Some(check_document(name, shape, text).and_then(|()| decode(&serde_json::from_str(text)?).map_err(fault)))
 }
 
-/// Upstream writes `null` for what is not there.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// A JSON document of a shape, whose required fields may be missing.
-fn document(name: &'static str, shape: &Shape, text: &str) -> Result<(), String> {
+/// Checks a JSON document of a shape, whose required fields may be missing. Upstream writes `null` for what is not
+/// there.
+fn check_document(document: &'static str, shape: &Shape, text: &str) -> Result<(), AnnotationError> {
     if text.is_empty() {
         return Ok(());
     }
-    let mut value: Value = serde_json::from_str(text).map_err(|error| format!("must be JSON: {error}"))?;
+    let mut value: Value = serde_json::from_str(text)?;
     drop_nulls(&mut value);
     let mut faults: Vec<String> =
         shape::conform(shape, &mut value).iter().map(|path| format!("unknown field \"{path}\"")).collect();
     let causes = shape::check(shape, &value, None);
     let wrong = causes.iter().filter(|cause| cause.reason != CauseReason::FieldValueRequired);
     faults.extend(wrong.map(ToString::to_string));
-    if faults.is_empty() { Ok(()) } else { Err(format!("is no {name} of a host: {}", faults.join(", "))) }
+    if faults.is_empty() { Ok(()) } else { Err(AnnotationError::Document { document, faults: faults.join(", ") }) }
 }
 
 /// An empty value and the plain `true` that people write mean the default.
-fn parse<T: Default + serde::de::DeserializeOwned>(value: &str) -> Result<T, String> {
+fn parse<T: Default + serde::de::DeserializeOwned>(value: &str) -> Result<T, AnnotationError> {
     match value.trim() {
         "" | "true" => Ok(T::default()),
-        json => serde_json::from_str(json).map_err(|error| format!("must be JSON of the known fields: {error}")),
+        json => serde_json::from_str(json).map_err(AnnotationError::Fields),
     }
 }
 
@@ -381,7 +374,7 @@ mod tests {
         let state = found.and_then(Result::ok).map(|status| status.provisioning.state);
         assert_eq!(state, Some(ProvisioningState::ExternallyProvisioned));
         let foreign = moved(r#"{"provisioning":{"state":"match profile"}}"#);
-        assert!(matches!(foreign, Some(Err(why)) if why.contains("provisioning.state")));
+        assert!(matches!(foreign, Some(Err(AnnotationError::State))));
         let found = hardware_details(&meta(&[(HARDWARE_DETAILS, r#"{"ramMebibytes":1024,"nics":null}"#)]));
         assert_eq!(found.and_then(Result::ok).map(|details| details.ram_mebibytes), Some(1024));
     }

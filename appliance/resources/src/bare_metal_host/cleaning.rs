@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Most disks that one annotation names: as many as a plan has steps.
 pub const NAMED_MAX: usize = 64;
-/// As long as the texts that inspections keep of a disk.
+/// Longest name: as long as the texts that inspections keep of a disk.
 const NAME_BYTES_MAX: usize = 256;
 
 /// How far a disk is cleaned.
@@ -82,23 +82,45 @@ impl WhenUnverified {
 pub struct CleaningPolicies {
     /// The next installation is for the same owner.
     pub between_installations: CleaningPolicy,
-    /// Somebody else is next.
+    /// Another owner is next.
     pub between_owners: CleaningPolicy,
     #[serde(skip_serializing_if = "WhenUnverified::is_accept")]
     pub when_unverified: WhenUnverified,
 }
 
+/// What is wrong with an annotation about cleaning.
+#[derive(Debug, thiserror::Error)]
+pub enum CleaningTextError {
+    #[error("must be JSON of cleaning policies: {0}")]
+    Policies(serde_json::Error),
+    #[error("{at}.scope.named {fault}")]
+    Scope { at: &'static str, fault: Box<Self> },
+    #[error("must be a disk's name, or a JSON list of them: {0}")]
+    Names(serde_json::Error),
+    #[error("names no disk")]
+    NoDisk,
+    #[error("names more than {} disks", NAMED_MAX)]
+    TooMany,
+    #[error("must name disks by 1 to {} bytes each", NAME_BYTES_MAX)]
+    Length,
+    #[error("has {0:?}: name each disk by its WWN, serial number or by-path name")]
+    All(String),
+    #[error("has {0:?}, which may be another disk in the next boot; use its name below /dev/disk/by-path/")]
+    KernelName(String),
+    #[error("names {0:?} twice")]
+    Twice(String),
+}
+
 /// Reads the policies.
 ///
 /// # Errors
-/// What is wrong with the text, in words.
-pub fn policies(text: &str) -> Result<CleaningPolicies, String> {
-    let read: CleaningPolicies =
-        serde_json::from_str(text).map_err(|error| format!("must be JSON of cleaning policies: {error}"))?;
+/// Is no JSON of policies, or names disks wrongly.
+pub fn policies(text: &str) -> Result<CleaningPolicies, CleaningTextError> {
+    let read: CleaningPolicies = serde_json::from_str(text).map_err(CleaningTextError::Policies)?;
     for (at, policy) in [("betweenInstallations", &read.between_installations), ("betweenOwners", &read.between_owners)]
     {
         if let Some(CleaningScope::Named(names)) = &policy.scope {
-            named(names).map_err(|why| format!("{at}.scope.named {why}"))?;
+            check_names(names).map_err(|fault| CleaningTextError::Scope { at, fault: Box::new(fault) })?;
         }
     }
     Ok(read)
@@ -107,41 +129,39 @@ pub fn policies(text: &str) -> Result<CleaningPolicies, String> {
 /// The disks whose guards the owner overrides, each by a name of its own.
 ///
 /// # Errors
-/// What is wrong with the text, in words.
-pub fn overridden(text: &str) -> Result<Vec<String>, String> {
+/// Names no disk, or names disks wrongly.
+pub fn overridden(text: &str) -> Result<Vec<String>, CleaningTextError> {
     let text = text.trim();
     let names: Vec<String> = if text.starts_with('[') {
-        serde_json::from_str(text).map_err(|error| format!("must be a disk's name, or a JSON list of them: {error}"))?
+        serde_json::from_str(text).map_err(CleaningTextError::Names)?
     } else {
         vec![text.to_owned()]
     };
-    named(&names)?;
+    check_names(&names)?;
     Ok(names)
 }
 
-/// Disks are named one by one: a word for all of them would be taken for a name that none has.
-fn named(names: &[String]) -> Result<(), String> {
+/// Checks that disks are named one by one: a word for all of them would be taken for a name that none has.
+fn check_names(names: &[String]) -> Result<(), CleaningTextError> {
     if names.is_empty() {
-        return Err("names no disk".to_owned());
+        return Err(CleaningTextError::NoDisk);
     }
     if names.len() > NAMED_MAX {
-        return Err(format!("names more than {NAMED_MAX} disks"));
+        return Err(CleaningTextError::TooMany);
     }
     for (index, name) in names.iter().enumerate() {
         let lower = name.trim().to_ascii_lowercase();
         if lower.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(format!("must name disks by 1 to {NAME_BYTES_MAX} bytes each"));
+            return Err(CleaningTextError::Length);
         }
         if matches!(lower.as_str(), "all" | "any" | "*" | "true" | "yes") {
-            return Err(format!("has {name:?}: name each disk by its WWN, serial number or by-path name"));
+            return Err(CleaningTextError::All(name.clone()));
         }
         if lower.starts_with("/dev/") && !lower.starts_with("/dev/disk/by-path/") {
-            return Err(format!(
-                "has {name:?}, which may be another disk in the next boot; use its name below /dev/disk/by-path/"
-            ));
+            return Err(CleaningTextError::KernelName(name.clone()));
         }
         if names[..index].iter().any(|other| other.eq_ignore_ascii_case(name)) {
-            return Err(format!("names {name:?} twice"));
+            return Err(CleaningTextError::Twice(name.clone()));
         }
     }
     Ok(())

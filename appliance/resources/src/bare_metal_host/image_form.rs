@@ -3,7 +3,7 @@
 
 use crate::bare_metal_host::spec::{Image, ImageFormat};
 
-/// Where upstream fetches images from, and this appliance does not.
+/// Schemes by which upstream fetches images, and this appliance does not.
 pub(crate) const FOREIGN_SCHEMES: [&str; 3] = ["oci", "ftp", "gopher"];
 
 /// The scheme of a URL, in lower case; empty where there is none.

@@ -1,10 +1,9 @@
 //! What an owner gave up: a BMC whose certificate is taken unseen, or that is spoken to in the clear. It works, and
 //! is said at admission and, for as long as it is so, by a condition.
 
-use crate::{
-    bare_metal_host::{address, spec::BareMetalHostSpec},
-    condition::Condition,
-};
+use crate::bare_metal_host::address;
+use crate::bare_metal_host::spec::BareMetalHostSpec;
+use crate::condition::Condition;
 
 /// The condition's type; present while it is false.
 pub const TYPE: &str = "BMCTrusted";
@@ -16,21 +15,21 @@ pub fn lack(spec: &BareMetalHostSpec) -> Option<(&'static str, &'static str)> {
     if address::is_plain_http(&bmc.address) {
         return Some((
             "PlainHTTP",
-            "spec.bmc.address asks for HTTP: whoever is between the appliance and the BMC reads its password",
+            "spec.bmc.address asks for HTTP: a machine between the appliance and the BMC can read its password",
         ));
     }
-    let text = "spec.bmc.disableCertificateVerification takes any certificate: whoever can put himself between the \
-                appliance and the BMC reads its password; give the BMC's CA by --bmc-ca instead";
+    let text = "spec.bmc.disableCertificateVerification takes any certificate: a machine between the appliance and \
+                the BMC can read its password; give the BMC's CA by --bmc-ca instead";
     bmc.disable_certificate_verification.then_some(("VerificationDisabled", text))
 }
 
-/// For the answer to who stores it.
+/// The warning for the client that stores the host.
 #[must_use]
 pub fn warning(spec: &BareMetalHostSpec) -> Option<String> {
     lack(spec).map(|(_, text)| text.to_owned())
 }
 
-/// For the status.
+/// The condition for the status.
 #[must_use]
 pub fn condition(spec: &BareMetalHostSpec) -> Option<Condition> {
     lack(spec).map(|(reason, text)| Condition::new(TYPE, false, reason, text))

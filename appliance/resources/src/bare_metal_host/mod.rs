@@ -31,10 +31,8 @@ pub use status::{
 };
 pub use unsupported_fields::{unacted, unacted_fields};
 
-use crate::{
-    admit,
-    kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column},
-};
+use crate::admit;
+use crate::kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column};
 
 /// Keeps the host's object until it was deprovisioned.
 pub const FINALIZER: &str = "baremetalhost.metal3.io";

@@ -6,24 +6,21 @@
 //! named by its link in `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done
 //! to a disk.
 //!
-//! No message quotes what may be a secret in a URL: who is refused is not alone in reading it. A URL may have no user
-//! information, which upstream takes: what stands in a spec is shown to everybody who may read it, and goes into backups
-//! unsealed.
+//! No message quotes what may be a secret in a URL: not only the client that is refused reads it. A URL may have no
+//! user information, which upstream takes: every reader of the object sees its spec, and backups hold it unsealed.
 
 use firesteel_facts::{Mac, has_user_information, shown_url};
 use firesteel_kube_types::{Cause, SecretReference};
 
-use crate::{
-    bare_metal_host::{
-        BareMetalHost, address, annotations,
-        image_form::{self, FOREIGN_SCHEMES},
-        spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
-        status::ProvisioningState,
-    },
-    mac::normal_mac,
+use crate::bare_metal_host::image_form::{self, FOREIGN_SCHEMES};
+use crate::bare_metal_host::spec::{
+    BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid,
 };
+use crate::bare_metal_host::status::ProvisioningState;
+use crate::bare_metal_host::{BareMetalHost, address, annotations};
+use crate::mac::normal_mac;
 
-/// Where an image can be fetched from. `file` and `store` name an image that was imported.
+/// Schemes by which an image can be fetched. `file` and `store` name an image that was imported.
 const IMAGE_SCHEMES: [&str; 4] = ["http", "https", "file", "store"];
 
 /// Checks a new object, or a change of `old`.
@@ -105,7 +102,7 @@ fn name(name: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// With hyphens, or without.
+/// Whether a text is a UUID, with hyphens or without.
 fn is_uuid(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() == 32 && bytes.iter().all(u8::is_ascii_hexdigit) {
@@ -131,12 +128,12 @@ fn bmc(host: &BareMetalHost, causes: &mut Vec<Cause>) {
         return;
     }
     match address::check(address) {
-        Err(why) => causes.push(Cause::invalid("spec.bmc.address", &shown_url(address), &why)),
+        Err(why) => causes.push(Cause::invalid("spec.bmc.address", &shown_url(address), &why.to_string())),
         Ok(()) => driver(host, address, causes),
     }
 }
 
-/// What the driver of this BMC cannot do, or needs to be told.
+/// Refuses what the driver of this BMC cannot do, and asks for what it needs.
 fn driver(host: &BareMetalHost, bmc: &str, causes: &mut Vec<Cause>) {
     let (spec, family) = (&host.spec, address::family(bmc));
     let is_plain = address::is_ipmi(bmc);
@@ -202,7 +199,7 @@ fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
 }
 
 /// What is said of an image's address with a login in it.
-const LOGIN_IN_URL: &str = "may not hold a user or a password, which everybody sees who may read the object: put them \
+const LOGIN_IN_URL: &str = "may not hold a user or a password, which every reader of the object can see: put them \
                             into a Secret with the keys username and password in the host's namespace, and name it in \
                             the host's annotation firesteel.dev/image-login";
 

@@ -1,11 +1,9 @@
 //! The fields of a BareMetalHost as upstream's schema has them.
 
-use crate::{
-    condition::{self, CONDITIONS_MAX},
-    hardware_data::DETAILS_SHAPE,
-    mac, reference,
-    shape::{Field, Literal, Shape},
-};
+use crate::condition::{self, CONDITIONS_MAX};
+use crate::hardware_data::DETAILS_SHAPE;
+use crate::shape::{Field, Literal, Shape};
+use crate::{mac, reference};
 
 const TEXT: Shape = Shape::TEXT;
 const MAC: Shape = Shape::TEXT.matching(mac::MAC_PATTERN);
@@ -124,7 +122,7 @@ const SPEC: Shape = Shape::object(&[
     Field::new("bootMode", BOOT_MODE)
         .about("How the firmware boots: UEFI, UEFI with Secure Boot, or as a BIOS (legacy)."),
     Field::new("consumerRef", CONSUMER)
-        .about("What uses this host; whoever uses it sets this. A host with a consumer is not for others."),
+        .about("The consumer of this host, which sets this itself. A host with a consumer is not for others."),
     Field::new("customDeploy", CUSTOM_DEPLOY).about("A deployment method instead of an image."),
     Field::new("description", TEXT).about("A description for people."),
     Field::new("disablePowerOff", Shape::BOOLEAN).about("Whether the host is never powered off, only restarted."),
@@ -174,25 +172,23 @@ const PROVISIONING: Shape = Shape::object(&[
     Field::required("state", TEXT).about("The state of the host, such as available or provisioned."),
 ]);
 
+const ERROR_TYPE: Shape = Shape::one_of(&[
+    "provisioned registration error",
+    "registration error",
+    "inspection error",
+    "preparation error",
+    "provisioning error",
+    "power management error",
+    "servicing error",
+]);
+
 pub(super) const STATUS: Shape = Shape::object(&[
     Field::new("conditions", condition::LIST_SHAPE.items_max(CONDITIONS_MAX))
         .about("What is known of the host, one condition for each question."),
     Field::required("errorCount", Shape::INTEGER.with_default(Literal::Integer(0)))
         .about("How often it failed since it last succeeded."),
     Field::required("errorMessage", TEXT).about("What went wrong last, and where known, what to do."),
-    Field::new(
-        "errorType",
-        Shape::one_of(&[
-            "provisioned registration error",
-            "registration error",
-            "inspection error",
-            "preparation error",
-            "provisioning error",
-            "power management error",
-            "servicing error",
-        ]),
-    )
-    .about("Which part went wrong. Without it, nothing is wrong."),
+    Field::new("errorType", ERROR_TYPE).about("Which part went wrong. Without it, nothing is wrong."),
     Field::new("goodCredentials", CREDENTIALS).about("The credentials of the BMC that worked last."),
     Field::new("hardware", DETAILS_SHAPE).about("The hardware that inspection found."),
     Field::new("hardwareProfile", TEXT).about("The name of the profile that fits the hardware; not used any more."),
@@ -221,6 +217,6 @@ pub(super) const STATUS: Shape = Shape::object(&[
 ]);
 
 pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What the host is to be."),
-    Field::new("status", STATUS).about("What the host is, as the appliance sees it."),
+    Field::spec(SPEC, "What the host is to be."),
+    Field::status(STATUS, "What the host is, as the appliance sees it."),
 ]);

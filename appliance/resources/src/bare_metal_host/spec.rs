@@ -15,7 +15,7 @@ pub struct BareMetalHostSpec {
     pub online: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bmc: Option<BmcDetails>,
-    /// As the user wrote it; [`BareMetalHostSpec::boot_mac`] has the canonical text.
+    /// The MAC as the user wrote it; [`BareMetalHostSpec::boot_mac`] has the canonical text.
     #[serde(rename = "bootMACAddress", skip_serializing_if = "String::is_empty")]
     pub boot_mac_address: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct BareMetalHostSpec {
     pub network_interfaces: Vec<NetworkInterface>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Accepted, unused (upstream too).
+    /// Is accepted and not used, as upstream does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Value>,
     /// Deprecated upstream.
@@ -132,7 +132,7 @@ pub enum ChecksumType {
     Md5,
     Sha256,
     Sha512,
-    /// By the digest's length.
+    /// The algorithm follows from the digest's length.
     #[default]
     Auto,
 }
@@ -173,7 +173,7 @@ pub struct RootDeviceHints {
     pub vendor: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub serial_number: String,
-    /// In GiB, whatever the name says (upstream).
+    /// Size in GiB, whatever the name says (upstream).
     #[serde(skip_serializing_if = "is_zero")]
     pub min_size_gigabytes: u64,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -4,11 +4,9 @@ use firesteel_kube_types::SecretReference;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    bare_metal_host::spec::{BootMode, CustomDeploy, Image, Raid, RootDeviceHints},
-    condition::Condition,
-    hardware_data::HardwareDetails,
-};
+use crate::bare_metal_host::spec::{BootMode, CustomDeploy, Image, Raid, RootDeviceHints};
+use crate::condition::Condition;
+use crate::hardware_data::HardwareDetails;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

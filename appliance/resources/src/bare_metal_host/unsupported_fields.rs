@@ -1,11 +1,9 @@
-//! Fields that are accepted, because upstream's are, but that nothing acts on yet. The owner is
-//! told at admission and by a condition, so that nobody waits for a RAID set that never comes.
+//! Fields that are accepted, because upstream's are, but that nothing acts on yet. A warning at admission and a
+//! condition say so, so that the owner does not wait for a RAID set that never comes.
 
-use crate::bare_metal_host::{
-    BareMetalHost, address,
-    image_form::unwritable,
-    spec::{BareMetalHostSpec, BootMode, InspectionMode},
-};
+use crate::bare_metal_host::image_form::unwritable;
+use crate::bare_metal_host::spec::{BareMetalHostSpec, BootMode, InspectionMode};
+use crate::bare_metal_host::{BareMetalHost, address};
 
 /// One line for everything of a host that is set and has no effect.
 #[must_use]

@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    condition::{self, CONDITIONS_MAX},
-    shape::{CelRule, Field, Shape},
-};
+use crate::condition::{self, CONDITIONS_MAX};
+use crate::shape::{CelRule, Field, Shape};
 
 pub(super) use crate::condition::TYPE_PATTERN as CONDITION_TYPE;
 
@@ -19,7 +17,7 @@ pub(super) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9
 /// A label of a domain name.
 pub(super) const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
-/// As in [3-5].
+/// A range such as [3-5].
 pub(super) const RANGE: &str = r"^\[[0-9]+-[0-9]+\]$";
 
 /// A domain name.
@@ -97,7 +95,7 @@ pub(super) const NODE_INFO: Shape = Shape::object(&[
     Field::required("systemUUID", Shape::TEXT).about("The identity of the hardware."),
 ]);
 
-/// Of a template.
+/// Metadata of a template.
 pub(super) const METADATA: Shape = Shape::object(&[
     Field::new("annotations", Shape::map(&Shape::TEXT)).about("Notes of tools and people."),
     Field::new("labels", Shape::map(&Shape::TEXT)).about("Labels that selectors look at."),
@@ -115,7 +113,7 @@ pub(super) const FAILURE_MESSAGE: Field = Field::new("failureMessage", Shape::TE
     .about("Why it cannot go on, for people. Not set any more.");
 pub(super) const FAILURE_REASON: Field =
     Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more.");
-/// Of v1beta1 alone; v1beta2 keeps them apart.
+/// Conditions of v1beta1 alone; v1beta2 keeps them apart.
 pub(super) const OLD_CONDITIONS: Field =
     Field::new("conditions", Shape::list(&CONDITION)).about("What is true of the object now.");
 pub(super) const TAINTS: Field =

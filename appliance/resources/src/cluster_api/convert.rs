@@ -1,8 +1,8 @@
-//! From v1beta1 to v1beta2 and back, as upstream does it. Pure.
+//! Converts from v1beta1 to v1beta2 and back, as upstream does it. Pure.
 //!
 //! One table for each kind of object says where a field of one version is in the other; what it does not
 //! name is the same in both. Each row is used in both directions. What one version has alone is left
-//! out: whoever converts keeps it besides (`firesteel_kube::KindConversion`). Values that cannot be
+//! out: the caller keeps it beside the result ([`KindConversion`]). Values that cannot be
 //! converted, such as a duration that is none, are left out as well, and so is what says nothing.
 
 mod duration;
@@ -12,8 +12,9 @@ mod tables;
 use serde_json::{Map, Value, json};
 
 use super::v1beta2;
+use crate::kind::KindConversion;
 
-/// The version in which v1beta1 is told of an object that v1beta2 names by its group alone. Upstream
+/// The version that v1beta1 gets for a reference that v1beta2 makes by the group alone. Upstream
 /// asks the definitions of kinds that may not be known here; this is the one that clients of v1beta1 know.
 const REFERENCE_VERSION: &str = "v1beta1";
 
@@ -78,26 +79,19 @@ const fn only_new(path: &'static str) -> FieldMapping {
     same("", path)
 }
 
-/// Both directions for one kind.
-#[derive(Clone, Copy, Debug)]
-pub struct KindConversion {
-    pub to_v1beta2: fn(&Value) -> Map<String, Value>,
-    pub to_v1beta1: fn(&Value) -> Map<String, Value>,
-}
-
 pub const CLUSTER: KindConversion = KindConversion {
-    to_v1beta2: |object| idle::dropped(convert(object, tables::CLUSTER, Direction::Up), &v1beta2::cluster::SHAPE),
-    to_v1beta1: |object| convert(object, tables::CLUSTER, Direction::Down),
+    to_stored: |object| idle::dropped(convert(object, tables::CLUSTER, Direction::Up), &v1beta2::cluster::SHAPE),
+    from_stored: |object| convert(object, tables::CLUSTER, Direction::Down),
 };
 pub const MACHINE: KindConversion = KindConversion {
-    to_v1beta2: |object| idle::dropped(convert(object, tables::MACHINE, Direction::Up), &v1beta2::machine::SHAPE),
-    to_v1beta1: |object| convert(object, tables::MACHINE, Direction::Down),
+    to_stored: |object| idle::dropped(convert(object, tables::MACHINE, Direction::Up), &v1beta2::machine::SHAPE),
+    from_stored: |object| convert(object, tables::MACHINE, Direction::Down),
 };
 pub const MACHINE_SET: KindConversion = KindConversion {
-    to_v1beta2: |object| {
+    to_stored: |object| {
         idle::dropped(convert(object, tables::MACHINE_SET, Direction::Up), &v1beta2::machine_set::SHAPE)
     },
-    to_v1beta1: |object| convert(object, tables::MACHINE_SET, Direction::Down),
+    from_stored: |object| convert(object, tables::MACHINE_SET, Direction::Down),
 };
 
 /// Whether a text is a duration as v1beta1 has them.
@@ -107,9 +101,9 @@ pub(super) fn is_duration(text: &str) -> bool {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
-    /// To v1beta2.
+    /// The direction to v1beta2.
     Up,
-    /// To v1beta1.
+    /// The direction to v1beta1.
     Down,
 }
 

@@ -24,19 +24,17 @@ mod v1beta2;
 use firesteel_kube_types::{Cause, CauseReason, ScaleSubresource};
 use serde_json::Value;
 
-use crate::{
-    kind::{Kind, StoredAs},
-    shape::{self, Shape},
-};
+use crate::kind::{Kind, StoredAs};
+use crate::shape::{self, Shape};
 
 const GROUP: &str = "cluster.x-k8s.io";
 const V1BETA1: &str = "v1beta1";
 const V1BETA2: &str = "v1beta2";
-/// Where upstream keeps what the other version cannot hold.
+/// The annotation in which upstream keeps what the other version cannot hold.
 const KEPT: &str = "cluster.x-k8s.io/conversion-data";
-/// On machines and sets: the cluster that they belong to.
+/// The label of machines and sets that names their cluster.
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
-/// By these, providers find the versions of the contract that a kind fulfils.
+/// Labels by which providers find the versions of the contract that a kind fulfils.
 const CONTRACTS: &[(&str, &str)] = &[("cluster.x-k8s.io/v1beta1", "v1beta1"), ("cluster.x-k8s.io/v1beta2", "v1beta2")];
 const NO_CONTROLLER: Option<&str> = Some("there is no controller of Cluster API here yet");
 
@@ -132,7 +130,7 @@ const fn kind(
     }
 }
 
-/// The same kind in v1beta1.
+/// The v1beta1 version of a kind.
 const fn older(stored: &Kind, shape: &'static Shape) -> Kind {
     Kind { version: V1BETA1, shape, is_deprecated: true, ..*stored }
 }

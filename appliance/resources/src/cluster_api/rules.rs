@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::{convert, metadata, taints, topology};
 use crate::{kind::RuleVerdict, label, selector::Selector, shape::join};
 
-/// On the machines of a set: the set.
+/// The label of machines that names their set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
-/// On machines that a pool made.
+/// The label of machines that a pool made.
 const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
 pub(super) const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
 pub(super) const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
@@ -22,7 +22,7 @@ const NODE_DELETION_SECONDS: i64 = 10;
 const NOT_CHANGED: &str = "field is immutable";
 const NO_CLASSES: &str = "spec.topology has no effect: there are no ClusterClasses here";
 
-/// Of a Cluster, a Machine and a MachineSet.
+/// Paths to the references of a Cluster, a Machine and a MachineSet.
 const REFERENCES: [&str; 5] = [
     "/spec/infrastructureRef",
     "/spec/controlPlaneRef",
@@ -149,7 +149,7 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> RuleVerdict {
     let template = &spec["template"];
     bootstrap(&template["spec"], "spec.template.spec", &mut causes);
     match Selector::read(&spec["selector"]) {
-        Err(why) => causes.push(Cause::invalid_value("spec.selector", &spec["selector"], &why)),
+        Err(why) => causes.push(Cause::invalid_value("spec.selector", &spec["selector"], &why.to_string())),
         Ok(selector) if !selector.matches_json(&template["metadata"]["labels"]) => {
             let why = format!("must match spec.selector {:?}", selector.to_string());
             let labels = template["metadata"].get("labels").cloned().unwrap_or_else(|| json!({}));
@@ -176,7 +176,7 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> RuleVerdict {
     RuleVerdict::of(causes)
 }
 
-/// Of an object of v1beta1: what v1beta2 could not hold.
+/// Checks the durations of an object of v1beta1: v1beta2 cannot hold a malformed one.
 pub(super) fn durations(new: &Value, _old: Option<&Value>) -> RuleVerdict {
     let mut causes = Vec::new();
     walk_durations(&new["spec"], "spec", &mut causes);
@@ -244,8 +244,7 @@ fn skipped_checks(new: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A form of names: text with places such as `{{ .random }}`. What else Go's templates can do nobody
-/// needs in a name.
+/// Checks a form of names: text with places such as `{{ .random }}`. A name needs no other part of Go's templates.
 fn naming(form: &str, causes: &mut Vec<Cause>) {
     const FIELD: &str = "spec.machineNaming.template";
     if !form.contains("{{ .random }}") {

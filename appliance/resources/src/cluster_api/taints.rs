@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::label;
 
-/// On machines of the control plane.
+/// The label of machines of the control plane.
 pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 /// Taints of the controllers' own.
 const RESERVED: [&str; 2] = ["node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"];

@@ -10,7 +10,7 @@ use crate::shape::join;
 const CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
 const WORKERS: [&str; 2] = ["machineDeployments", "machinePools"];
 
-/// Of a Cluster that has a topology.
+/// Checks a Cluster that has a topology.
 pub(super) fn check(cluster: &Value, causes: &mut Vec<Cause>) {
     let topology = &cluster["spec"]["topology"];
     if topology["classRef"]["name"].as_str().is_none_or(str::is_empty) {

@@ -1,11 +1,8 @@
 //! `BareMetalSwitch` (metal3.io/v1alpha1): a switch that hosts are connected to.
 
-use crate::{
-    condition,
-    kind::{Kind, METAL3, V1ALPHA1, column},
-    mac, reference,
-    shape::{Field, Literal, Shape},
-};
+use crate::kind::{Kind, METAL3, V1ALPHA1, column};
+use crate::shape::{Field, Literal, Shape};
+use crate::{condition, mac, reference};
 
 pub const KIND: Kind = Kind {
     short_names: &["bms"],
@@ -39,6 +36,6 @@ const STATUS: Shape =
     Shape::object(&[Field::new("conditions", condition::LIST_SHAPE).about("Whether it can be used.")]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("How to reach the switch."),
-    Field::new("status", STATUS).about("What is known of the switch."),
+    Field::spec(SPEC, "How to reach the switch."),
+    Field::status(STATUS, "What is known of the switch."),
 ]);

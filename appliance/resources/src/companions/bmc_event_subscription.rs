@@ -4,13 +4,9 @@ use firesteel_facts::shown_url;
 use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{
-    condition,
-    kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column},
-    reference,
-    shape::{Field, Shape},
-    url,
-};
+use crate::kind::{AGE, Kind, METAL3, RuleVerdict, V1ALPHA1, column};
+use crate::shape::{Field, Shape};
+use crate::{condition, reference, url};
 
 pub const KIND: Kind = Kind {
     short_names: &["bes", "bmcevent"],
@@ -35,10 +31,8 @@ const STATUS: Shape = Shape::object(&[
     Field::new("subscriptionID", Shape::TEXT).about("The BMC's own name of the subscription."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is to be sent where."),
-    Field::new("status", STATUS).about("What the BMC made of it."),
-]);
+const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What is to be sent where."), Field::status(STATUS, "What the BMC made of it.")]);
 
 fn causes(new: &Value) -> Vec<Cause> {
     let spec = &new["spec"];
@@ -52,7 +46,7 @@ fn causes(new: &Value) -> Vec<Cause> {
         causes.push(Cause::required("spec.destination", "the URL that events are sent to"));
     } else {
         match url::parts(destination) {
-            Err(why) => causes.push(Cause::invalid("spec.destination", &shown_url(destination), &why)),
+            Err(why) => causes.push(Cause::invalid("spec.destination", &shown_url(destination), &why.to_string())),
             Ok((_, _, path)) if !path.starts_with('/') => {
                 let why = "hostname-only destination must have a trailing slash";
                 causes.push(Cause::invalid("spec.destination", &shown_url(destination), why));

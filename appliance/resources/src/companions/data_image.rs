@@ -3,12 +3,9 @@
 use firesteel_facts::shown_url;
 use firesteel_kube_types::Cause;
 
-use crate::{
-    condition,
-    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
-    shape::{Field, Shape},
-    url,
-};
+use crate::kind::{Kind, METAL3, RuleVerdict, V1ALPHA1};
+use crate::shape::{Field, Shape};
+use crate::{condition, url};
 
 pub const KIND: Kind = Kind {
     has_status: true,
@@ -17,7 +14,7 @@ pub const KIND: Kind = Kind {
         let text = new["spec"]["url"].as_str().unwrap_or_default();
         let stored = old.and_then(|old| old["spec"]["url"].as_str());
         let why = new["spec"]["url"].as_str().and_then(|text| url::upstream(text, stored).err());
-        RuleVerdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why)))
+        RuleVerdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why.to_string())))
     },
     without_controller: Some("no virtual media is attached to hosts"),
     ..Kind::new(METAL3, V1ALPHA1, "DataImage", "dataimages", "dataimage", &SHAPE)
@@ -37,10 +34,8 @@ const STATUS: Shape = Shape::object(&[
     Field::new("attachedImage", ATTACHED).about("The image that is attached."),
     Field::new("conditions", condition::LIST_SHAPE).about("What is known of it."),
     Field::new("error", ERROR).about("What went wrong when it was attached or taken away."),
-    Field::new("lastReconciled", Shape::TIME).about("When somebody looked after it last."),
+    Field::new("lastReconciled", Shape::TIME).about("When it was reconciled last."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is to be attached."),
-    Field::new("status", STATUS).about("What is attached."),
-]);
+const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What is to be attached."), Field::status(STATUS, "What is attached.")]);

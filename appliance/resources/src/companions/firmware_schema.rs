@@ -1,10 +1,8 @@
 //! `FirmwareSchema` (metal3.io/v1alpha1): which settings a firmware has, and which values are legal.
 
-use crate::{
-    companions::CONDITIONS_ONLY,
-    kind::{Kind, METAL3, V1ALPHA1},
-    shape::{Field, Shape},
-};
+use crate::companions::CONDITIONS_ONLY;
+use crate::kind::{Kind, METAL3, V1ALPHA1};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     about: "The settings that a firmware has, and the values that they may have.",
@@ -31,6 +29,6 @@ const SPEC: Shape = Shape::object(&[
 ]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("The settings that there are."),
-    Field::new("status", CONDITIONS_ONLY).about("What becomes of this object."),
+    Field::spec(SPEC, "The settings that there are."),
+    Field::status(CONDITIONS_ONLY, "What becomes of this object."),
 ]);

@@ -5,12 +5,9 @@ use firesteel_facts::shown_url;
 use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{
-    condition,
-    kind::{Kind, METAL3, RuleVerdict, V1ALPHA1},
-    shape::{Field, Shape},
-    url,
-};
+use crate::kind::{Kind, METAL3, RuleVerdict, V1ALPHA1};
+use crate::shape::{Field, Shape};
+use crate::{condition, url};
 
 pub const KIND: Kind = Kind {
     has_status: true,
@@ -43,10 +40,8 @@ const STATUS: Shape = Shape::object(&[
     Field::new("updates", Shape::list(&UPDATE)).about("The updates that were asked for last."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What the firmware is to be."),
-    Field::new("status", STATUS).about("What the firmware is."),
-]);
+const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What the firmware is to be."), Field::status(STATUS, "What the firmware is.")]);
 
 fn causes(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let stored = old.and_then(|old| old["spec"]["updates"].as_array()).into_iter().flatten();
@@ -55,7 +50,7 @@ fn causes(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let urls = updates.map(|(index, update)| (index, update["url"].as_str().unwrap_or_default()));
     urls.filter_map(|(index, text)| {
         let why = url::upstream(text, stored.iter().copied().find(|stored| *stored == text)).err()?;
-        Some(Cause::invalid(&format!("spec.updates[{index}].url"), &shown_url(text), &why))
+        Some(Cause::invalid(&format!("spec.updates[{index}].url"), &shown_url(text), &why.to_string()))
     })
     .collect()
 }

@@ -1,11 +1,9 @@
 //! `HostFirmwareSettings` (metal3.io/v1alpha1): what is wanted of the settings of a host's firmware, and
 //! what they are. Named as its host.
 
-use crate::{
-    condition,
-    kind::{Kind, METAL3, V1ALPHA1},
-    shape::{Field, Shape},
-};
+use crate::condition;
+use crate::kind::{Kind, METAL3, V1ALPHA1};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     short_names: &["hfs"],
@@ -32,6 +30,6 @@ const STATUS: Shape = Shape::object(&[
 ]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What the settings are to be."),
-    Field::new("status", STATUS).about("What the settings are."),
+    Field::spec(SPEC, "What the settings are to be."),
+    Field::status(STATUS, "What the settings are."),
 ]);

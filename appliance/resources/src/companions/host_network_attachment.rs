@@ -7,11 +7,9 @@
 use firesteel_kube_types::Cause;
 use serde_json::Value;
 
-use crate::{
-    companions::CONDITIONS_ONLY,
-    kind::{AGE, Kind, KindColumn, METAL3, RuleVerdict, V1ALPHA1, column},
-    shape::{Field, Literal, Shape},
-};
+use crate::companions::CONDITIONS_ONLY;
+use crate::kind::{AGE, Kind, KindColumn, METAL3, RuleVerdict, V1ALPHA1, column};
+use crate::shape::{Field, Literal, Shape};
 
 pub const KIND: Kind = Kind {
     has_status: true,
@@ -38,8 +36,8 @@ const SPEC: Shape = Shape::object(&[
 ]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What the port is to be connected to."),
-    Field::new("status", CONDITIONS_ONLY).about("What becomes of this object."),
+    Field::spec(SPEC, "What the port is to be connected to."),
+    Field::status(CONDITIONS_ONLY, "What becomes of this object."),
 ]);
 
 fn causes(spec: &Value) -> Vec<Cause> {
@@ -49,19 +47,27 @@ fn causes(spec: &Value) -> Vec<Cause> {
         causes.push(Cause::forbidden("spec.allowedVLANs", "cannot be specified for access mode"));
     }
     for (index, text) in vlans.iter().enumerate().filter_map(|(index, vlan)| Some((index, vlan.as_str()?))) {
-        if let Err(why) = vlans_of(text) {
-            causes.push(Cause::invalid(&format!("spec.allowedVLANs[{index}]"), text, &why));
+        if let Err(why) = check_vlans(text) {
+            causes.push(Cause::invalid(&format!("spec.allowedVLANs[{index}]"), text, &why.to_string()));
         }
     }
     causes
 }
 
-fn vlans_of(text: &str) -> Result<(), String> {
+#[derive(Debug, thiserror::Error)]
+enum VlanError {
+    #[error("VLAN ID {0} out of range 1-{max}", max = VLAN_MAX)]
+    Number(String),
+    #[error("range start ({start}) must be less than end ({end})")]
+    Range { start: u32, end: u32 },
+}
+
+fn check_vlans(text: &str) -> Result<(), VlanError> {
     let vlan = |text: &str| match text.parse::<u32>() {
         Ok(number) if (1..=VLAN_MAX).contains(&number) => Ok(number),
-        _ => Err(format!("VLAN ID {text} out of range 1-{VLAN_MAX}")),
+        _ => Err(VlanError::Number(text.to_owned())),
     };
     let Some((start, end)) = text.split_once('-') else { return vlan(text).map(drop) };
     let (start, end) = (vlan(start)?, vlan(end)?);
-    if start >= end { Err(format!("range start ({start}) must be less than end ({end})")) } else { Ok(()) }
+    if start >= end { Err(VlanError::Range { start, end }) } else { Ok(()) }
 }

@@ -1,11 +1,9 @@
 //! `HostUpdatePolicy` (metal3.io/v1alpha1): when the firmware of a host may be touched. Named as its
 //! host.
 
-use crate::{
-    companions::CONDITIONS_ONLY,
-    kind::{Kind, METAL3, V1ALPHA1},
-    shape::{Field, Shape},
-};
+use crate::companions::CONDITIONS_ONLY;
+use crate::kind::{Kind, METAL3, V1ALPHA1};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     about: "When the firmware of the host of the same name may be changed.",
@@ -23,6 +21,6 @@ const SPEC: Shape = Shape::object(&[
 ]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is allowed."),
-    Field::new("status", CONDITIONS_ONLY).about("What becomes of this object."),
+    Field::spec(SPEC, "What is allowed."),
+    Field::status(CONDITIONS_ONLY, "What becomes of this object."),
 ]);

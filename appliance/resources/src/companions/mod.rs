@@ -14,10 +14,8 @@ pub mod host_network_attachment;
 pub mod host_update_policy;
 pub mod preprovisioning_image;
 
-use crate::{
-    condition,
-    shape::{Field, Shape},
-};
+use crate::condition;
+use crate::shape::{Field, Shape};
 
 /// The status of a kind for which upstream has none, or none with conditions: the one condition that says
 /// why nothing happens needs a place.

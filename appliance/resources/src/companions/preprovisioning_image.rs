@@ -1,10 +1,8 @@
 //! `PreprovisioningImage` (metal3.io/v1alpha1): a ramdisk built for one host. Named as its host.
 
-use crate::{
-    condition,
-    kind::{Kind, METAL3, V1ALPHA1, column},
-    shape::{Field, Shape},
-};
+use crate::condition;
+use crate::kind::{Kind, METAL3, V1ALPHA1, column};
+use crate::shape::{Field, Shape};
 
 pub const KIND: Kind = Kind {
     short_names: &["ppimg"],
@@ -34,14 +32,12 @@ const NETWORK_DATA: Shape = Shape::object(&[
 const STATUS: Shape = Shape::object(&[
     Field::new("architecture", Shape::TEXT).about("The processor architecture that the image is for."),
     Field::new("conditions", condition::LIST_SHAPE).about("Whether the image can be used."),
-    Field::new("extraKernelParams", Shape::TEXT).about("What the kernel is told besides, where an initrd is booted."),
+    Field::new("extraKernelParams", Shape::TEXT).about("Further arguments of the kernel, if an initrd is booted."),
     Field::new("format", FORMAT).about("The format of the image."),
     Field::new("imageUrl", Shape::TEXT).about("Where the image is fetched from."),
     Field::new("kernelUrl", Shape::TEXT).about("Where the kernel is fetched from, where an initrd is booted."),
     Field::new("networkData", NETWORK_DATA).about("The network configuration that went into it."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What the image is to be."),
-    Field::new("status", STATUS).about("What the image is."),
-]);
+const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What the image is to be."), Field::status(STATUS, "What the image is.")]);

@@ -6,14 +6,12 @@
 
 use std::{collections::BTreeMap, fmt::Display};
 
-use super::{
-    DiskRecord, HardwareRecord, NicRecord,
-    parts::{ModuleRecord, PartsRecord, PciRecord},
-};
+use super::parts::{ModuleRecord, PartsRecord, PciRecord};
+use super::{DiskRecord, HardwareRecord, NicRecord};
 
-/// Most changes that are told; whoever swaps a whole board knows that he did.
+/// Most changes that are listed; a swap of a whole board has more, and needs no list.
 pub const CHANGES_MAX: usize = 32;
-/// Of one change; the longest that is real is about half of it.
+/// Longest text of one change; the longest that is real is about half of it.
 const CHANGE_BYTES_MAX: usize = 512;
 
 /// The changes from `old` to `new`, what matters most first. When there are too many, the last line
@@ -85,7 +83,7 @@ fn disk_name(disk: &DiskRecord) -> String {
     format!("{} serial {:?} at {at}", disk.model, disk.serial)
 }
 
-/// Empty where the drive does not say, which is no change.
+/// Is empty where the drive does not say, which is no change.
 fn health(disk: &DiskRecord) -> &'static str {
     match disk.health.as_ref().and_then(|health| health.failing) {
         Some(true) => "failing",

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::HardwareRecord;
 
-/// Of the annotation's text; all annotations of an object may have 256 KiB.
+/// Longest text of the annotation; all annotations of an object may have 256 KiB.
 const BYTES_MAX: usize = 32 << 10;
-/// For the remark on what is left out.
+/// Room for the remark on what is left out.
 const REMARK_BYTES: usize = 256;
-/// Under which key it stands: no device is called so.
+/// Key of that remark: no device is called so.
 const REMARK: &str = "left out";
 
 impl HardwareRecord {

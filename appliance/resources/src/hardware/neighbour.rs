@@ -1,12 +1,10 @@
-//! Who is at the other end of a NIC's cable, by what was heard there (LLDP). A claim of whoever sent it.
+//! The peer at the other end of a NIC's cable, by what was heard there (LLDP). It is a claim of the sender.
 
 use serde::{Deserialize, Serialize};
 
 use super::{HardwareRecord, NicRecord, changes};
-use crate::{
-    hardware_data::{Lldp, Vlan},
-    zero::is_zero,
-};
+use crate::hardware_data::{Lldp, Vlan};
+use crate::zero::is_zero;
 
 /// Empty texts and zeros are what was not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +24,7 @@ pub struct NeighbourRecord {
     pub switch_name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub switch_description: String,
-    /// Where the switch is managed.
+    /// Addresses at which the switch is managed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// VLAN of frames without a tag.
@@ -100,7 +98,7 @@ impl HardwareRecord {
     }
 }
 
-/// By address, and by name where several have one.
+/// Finds the NIC by its address, and by its name if several have one address.
 fn position(nics: &[NicRecord], heard: &NicNeighbour) -> Option<usize> {
     let mut alike = nics.iter().enumerate().filter(|(_, nic)| nic.mac == heard.mac);
     let (first, _) = alike.next()?;

@@ -1,8 +1,8 @@
 //! What a host is made of beyond what decides where an image goes: board, sockets, memory modules,
 //! PCI functions, NVMe controllers, the way to its BMC.
 //!
-//! An agent of before this was told leaves all of it out. Numbers that nobody knows are 0 and texts
-//! that nobody filled in are empty; both are left out.
+//! An older agent leaves all of it out. Unknown numbers are 0 and texts that were not filled in are empty; both are
+//! left out.
 
 pub use firesteel_facts::{FormatErase, HiddenArea, SanitizeMethod};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::zero::is_zero;
 
-/// Beside the record's own fields. Lists and texts are bounded; what was left out is told in `notes`.
+/// Parts beside the record's own fields. Lists and texts are bounded; `notes` says what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PartsRecord {
@@ -62,7 +62,7 @@ pub struct BoardRecord {
 pub struct ChassisRecord {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manufacturer: String,
-    /// `Rack Mount Chassis`, `Blade`, …
+    /// Such as `Rack Mount Chassis`, `Blade`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -120,10 +120,10 @@ pub struct ModuleRecord {
     pub bank: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub size_mib: u64,
-    /// `DDR4`, …
+    /// Such as `DDR4`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// `DIMM`, `SODIMM`, …
+    /// Such as `DIMM`, `SODIMM`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub form: String,
     /// What the module can do, in MT/s.
@@ -154,7 +154,7 @@ pub struct NumaNodeRecord {
     pub cpus: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub memory_mib: u64,
-    /// To each node in the order of ids, by the kernel's scale (10 is near).
+    /// Distance to each node in the order of ids, by the kernel's scale (10 is near).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<u32>,
 }
@@ -237,14 +237,14 @@ pub struct HealthRecord {
     /// It expects to fail, or has failed in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing: Option<bool>,
-    /// In words.
+    /// Warnings in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub celsius: Option<i16>,
     #[serde(skip_serializing_if = "is_zero")]
     pub power_on_hours: u64,
-    /// Of the life that its maker expects; more than 100 is possible.
+    /// Used part of the life that its maker expects; more than 100 is possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,7 +271,7 @@ pub struct NvmeControllerRecord {
     pub serial: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub firmware: String,
-    /// `pcie`, `tcp`, …
+    /// Such as `pcie`, `tcp`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub transport: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -281,7 +281,7 @@ pub struct NvmeControllerRecord {
     pub namespaces_max: u32,
     #[serde(skip_serializing_if = "is_zero")]
     pub total_bytes: u64,
-    /// Of those, in no namespace.
+    /// Bytes of those that are in no namespace.
     #[serde(skip_serializing_if = "is_zero")]
     pub unallocated_bytes: u64,
     /// The controller was asked which namespaces exist; without it only attached ones are listed.
@@ -307,12 +307,12 @@ pub enum ManagementRecord {
     Ipmi {
         /// `KCS`, `SMIC`, `BT`, `SSIF`, or a number.
         interface: String,
-        /// `2.0`
+        /// Such as `2.0`.
         version: String,
     },
     /// Redfish over a network between host and BMC (DSP0270).
     Redfish {
-        /// Where the BMC answers; empty where it must be looked for.
+        /// Address at which the BMC answers; empty if it must be looked for.
         address: String,
         port: u16,
         /// 0: untagged.
@@ -321,7 +321,7 @@ pub enum ManagementRecord {
     },
 }
 
-/// Where the BMC is on its own network, by what it told the host.
+/// Place of the BMC on its own network, by what it says to the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BmcNetworkRecord {

@@ -13,34 +13,33 @@ use firesteel_kube_types::{Cause, ObjectMeta};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    admit::typed,
-    bare_metal_host::{Image, image_form::unwritable, rules as host_rules},
-    condition::Condition,
-    kind::{AGE, FIRESTEEL, Kind, KindColumn, RuleVerdict, V1ALPHA1, column},
-    selector::Selector,
-    zero::is_zero,
-};
+use crate::admit::typed;
+use crate::bare_metal_host::image_form::unwritable;
+use crate::bare_metal_host::{Image, rules as host_rules};
+use crate::condition::Condition;
+use crate::kind::{AGE, FIRESTEEL, Kind, KindColumn, RuleVerdict, V1ALPHA1, column};
+use crate::selector::Selector;
+use crate::zero::is_zero;
 
 pub use shape::{
     ARCHITECTURES, DEADLINE_SECONDS_DEFAULT, HISTORY_MAX, HOST_HISTORY_MAX, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX,
 };
 
-/// On a set or a group: with the value `false`, its boot image is left alone.
+/// The label of a set or a group by which, with the value `false`, its boot image is left alone.
 pub const MANAGED_LABEL: &str = "firesteel.dev/managed-boot-images";
-/// On a set or a group: the OS stream that it is of; upstream's name for the same stands beside it.
+/// Labels of a set or a group that name its OS stream: ours, and upstream's.
 pub const OS_STREAM_LABELS: [&str; 2] = ["firesteel.dev/os-stream", "machineconfiguration.openshift.io/osstream"];
 /// Annotations that tell a set's architecture: our own, and the autoscaler's labels as `kubernetes.io/arch=amd64,…`.
 pub const ARCHITECTURE_ANNOTATION: &str = "firesteel.dev/architecture";
 pub const CAPACITY_LABELS_ANNOTATION: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
 
-/// On a group: who changed its spec last. The server alone writes it.
+/// The annotation of a group that says who changed its spec last. The server alone writes it.
 pub const CHANGED_BY_ANNOTATION: &str = "firesteel.dev/changed-by";
 
 /// An image is being tried or given out.
 pub const PROGRESSING: &str = "Progressing";
 pub const DEGRADED: &str = "Degraded";
-/// A canary failed or was late; the new image goes to nobody.
+/// A canary failed or was late; no host gets the new image.
 pub const CANARY_HALTED: &str = "CanaryHalted";
 
 pub const KIND: Kind = Kind {
@@ -83,10 +82,10 @@ pub struct HostGroup {
 pub struct HostGroupSpec {
     pub selector: Selector,
     pub image: GroupImage,
-    /// Of all its hosts; empty where an annotation or the fleet tells.
+    /// Architecture of all its hosts; empty if an annotation or the fleet says it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub architecture: String,
-    /// Empty for hosts that have user data of their own.
+    /// Is empty for hosts that have user data of their own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
     #[serde(skip_serializing_if = "is_zero")]
@@ -103,12 +102,12 @@ pub struct GroupImage {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stream: String,
     pub track: ReleaseTrack,
-    /// With [`ReleaseTrack::Pinned`].
+    /// The release, with [`ReleaseTrack::Pinned`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Instead of a stream.
+    /// Stands instead of a stream.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -161,7 +160,7 @@ pub enum RolloutMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Restore {
-    /// Of [`HostGroupStatus::history`].
+    /// Number of the entry in [`HostGroupStatus::history`].
     pub entry: u32,
 }
 
@@ -193,14 +192,14 @@ pub struct HostGroupStatus {
     pub previous: Option<ImageReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// Of the group and of its hosts, the oldest first.
+    /// Images of the group and of its hosts, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
     /// The highest number that an entry ever had.
     #[serde(skip_serializing_if = "is_zero")]
     pub last_entry: u32,
-    /// Digests of the images that stand here in their forms for sectors of another size, each with the digest by which the
-    /// image stands here.
+    /// Digests of the images that stand here in their forms for sectors of another size, each with the digest by which
+    /// the image stands here.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub other_forms: BTreeMap<String, String>,
     pub hosts: HostCounts,
@@ -217,7 +216,7 @@ pub struct HostGroupStatus {
 pub struct Canary {
     pub image: ImageReference,
     pub state: CanaryState,
-    /// Of [`Rollout::attempt`].
+    /// The [`Rollout::attempt`] that it belongs to.
     #[serde(skip_serializing_if = "is_zero")]
     pub attempt: u32,
     pub since: Timestamp,
@@ -247,7 +246,7 @@ pub struct CanaryHost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistoryEntry {
-    /// Never given twice in a group; `spec.restore.entry` names it.
+    /// Is never given twice in a group; `spec.restore.entry` names it.
     pub entry: u32,
     #[serde(flatten)]
     pub image: ImageReference,
@@ -263,14 +262,14 @@ pub struct HistoryEntry {
 #[serde(rename_all = "camelCase", default)]
 pub struct HostCounts {
     pub total: u32,
-    /// To be installed, and held back for a reason.
+    /// Hosts that are to be installed, and held back for a reason.
     pub waiting: u32,
     pub installing: u32,
-    /// Installed, and nothing heard of their OS yet.
+    /// Hosts that are installed and whose OS has not reported yet.
     pub provisioned: u32,
     pub running: u32,
     pub failed: u32,
-    /// Of others: hosts that have an image of their own, or are not to be installed.
+    /// Other hosts: they have an image of their own, or are not to be installed.
     pub foreign: u32,
 }
 
@@ -279,7 +278,7 @@ pub struct HostCounts {
 #[serde(rename_all = "camelCase", default)]
 pub struct SkippedHost {
     pub name: String,
-    /// As one word.
+    /// The reason as one word.
     pub reason: String,
     pub message: String,
 }
@@ -294,7 +293,7 @@ pub fn causes(new: &HostGroup, old: Option<&HostGroup>) -> Vec<Cause> {
         causes.push(Cause::required("spec.selector", why));
     }
     if let Err(why) = spec.selector.check() {
-        causes.push(Cause::invalid("spec.selector", &spec.selector.to_string(), &why));
+        causes.push(Cause::invalid("spec.selector", &spec.selector.to_string(), &why.to_string()));
     }
     image_causes(&spec.image, old.map(|old| &old.spec.image), &mut causes);
     let rollout = &spec.rollout;
@@ -333,7 +332,7 @@ fn image_causes(image: &GroupImage, old: Option<&GroupImage>, causes: &mut Vec<C
                 ..Image::default()
             };
             host_rules::image(&as_own(image), old.map(as_own).as_ref(), causes);
-            // A group is ours alone: what nothing writes is told to who gives it.
+            // A group is ours alone: an image that nothing writes is refused.
             if let Some((field, why)) = unwritable(&as_own(image)) {
                 causes.push(Cause::invalid(field, &shown_url(&image.url), why));
             }

@@ -1,15 +1,13 @@
 //! The fields of the kind.
 
-use crate::{
-    condition, selector,
-    shape::{Field, Literal, Shape},
-};
+use crate::shape::{Field, Literal, Shape};
+use crate::{condition, selector};
 
-/// As Kubernetes names them, and as stream metadata does.
+/// Architectures by their names in Kubernetes and in stream metadata.
 pub const ARCHITECTURES: [&str; 6] = ["amd64", "arm64", "ppc64le", "s390x", "x86_64", "aarch64"];
 /// More canaries than any trial needs.
 const CANARIES_MAX: i64 = 1000;
-/// A boot takes minutes; a week's trial is nobody's.
+/// Bounds of the deadline: a boot takes minutes, and no trial lasts a week.
 const DEADLINE_SECONDS: (i64, i64) = (60, 7 * 24 * 3600);
 /// A write of a large image to a slow disk, two boots, and some patience.
 pub const DEADLINE_SECONDS_DEFAULT: i64 = 2 * 3600;
@@ -17,9 +15,9 @@ pub const DEADLINE_SECONDS_DEFAULT: i64 = 2 * 3600;
 pub const HISTORY_MAX: usize = 32;
 /// Entries of hosts, so that the object stays below what clients list at ease.
 pub const HOST_HISTORY_MAX: usize = 512;
-/// Hosts that are named with what keeps them from an image: a rack and more, and the counts tell of the rest.
+/// Hosts that are listed with what keeps them from an image: a rack and more. The counts cover the rest.
 pub const SKIPPED_HOSTS_MAX: usize = 128;
-/// Of what is told of one of them: a sentence with a URL in it.
+/// Longest text about one of them: a sentence with a URL in it.
 pub const SKIPPED_CHARS_MAX: usize = 256;
 const SHA256_PATTERN: &str = "^[0-9a-f]{64}$";
 /// A label's and a name's grammar at once: the pool's name is a part of a URL and of a Secret's name.
@@ -122,10 +120,8 @@ const STATUS: Shape = Shape::object(&[
         .about("Digests of the images here in their forms for other sectors, each with the digest that stands here."),
     Field::new("previous", REFERENCE).about("The image that they got before."),
     Field::new("skippedHosts", Shape::list(&SKIPPED).atomic().items_max(SKIPPED_HOSTS_MAX))
-        .about("Hosts that get nothing now, for they wait or are somebody else's, and why."),
+        .about("Hosts that get nothing now, since they wait or have another owner, and why."),
 ]);
 
-pub(super) const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What is so."),
-]);
+pub(super) const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What is so.")]);

@@ -1,5 +1,5 @@
-//! What was seen of a host's boots: the stages that count as evidence, and apart from them what anyone on the network can
-//! make happen in the host's name.
+//! What was seen of a host's boots: the stages that count as evidence, and apart from them what anyone on the network
+//! can make happen in the host's name.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,14 +18,14 @@ const DETAILS_MAX: usize = 4;
 #[serde(rename_all = "camelCase", default)]
 pub struct BootRecord {
     pub attempt: u64,
-    /// From where the first token was asked for.
+    /// The address that asked for the first token.
     pub address: String,
     /// Why the asker counts as the host: [`BootRecord::BY_LEASE`] or [`BootRecord::BY_FIRST`].
     pub by: String,
     /// SHA-256 of the files that belong to the first token, hexadecimal.
     pub kernel_sha256: String,
     pub initramfs_sha256: String,
-    /// Empty where the ramdisk's manifest does not name it.
+    /// Is empty where the ramdisk's manifest does not name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent_sha256: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct RefusedIdentity {
     /// Its SMBIOS UUID; empty where it said none.
     pub uuid: String,
     pub serial: String,
-    /// From where it spoke, and with which MAC.
+    /// The address and the MAC with which it spoke.
     pub address: String,
     pub mac: String,
     pub at: Timestamp,
@@ -84,12 +84,12 @@ impl RefusedIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkNote {
-    /// `52:54:00:12:34:56`
+    /// Such as `52:54:00:12:34:56`.
     pub mac: String,
-    /// `dhcp_ack`, `loader`, `address_mismatch`
+    /// Such as `dhcp_ack`, `loader`, `address_mismatch`.
     pub event: String,
     pub attempt: u64,
-    /// As it was the last time.
+    /// The detail as it was the last time.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]

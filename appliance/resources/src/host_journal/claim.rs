@@ -1,5 +1,5 @@
-//! Machines that claim to be one host at the same time: two keys in one attempt, or an old key that reports after a new one
-//! said hello.
+//! Machines that claim to be one host at the same time: two keys in one attempt, or an old key that reports after a new
+//! one said hello.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Claimant {
     pub boot_id: String,
     /// The MAC that it says it booted from; empty where it said none.
     pub mac: String,
-    /// From where it was heard first.
+    /// The address from which it was heard first.
     pub address: String,
     pub first_at: Timestamp,
     /// Its machine was compared with what the host was known as before it said hello.
@@ -52,7 +52,7 @@ impl Claimant {
     }
 }
 
-/// In words, without the time.
+/// Names the machine in words, without the time.
 impl std::fmt::Display for Claimant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mac = if self.mac.is_empty() { "none said" } else { &self.mac };

@@ -1,5 +1,5 @@
-//! What an OS is to be handed, by the digests of its files: kept before the agent gets the plan, so that its receipt can be
-//! held against it. The contents are kept nowhere.
+//! What an OS is to be handed, by the digests of its files: kept before the agent gets the plan, so that its receipt
+//! can be held against it. The contents are kept nowhere.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub type PromisedForms = BTreeMap<String, PromisedForm>;
 pub struct PromisedHandOff {
     pub attempt: u64,
     pub plan: u32,
-    /// At most [`PROMISES_MAX`]. The agent got one of them.
+    /// The compositions, at most [`PROMISES_MAX`]. The agent got one of them.
     pub composed: Vec<PromisedForms>,
 }
 

@@ -9,23 +9,23 @@ use crate::receipt::kept_of;
 /// proves its erasure, since a host with an unproven disk is erased again and again; and a hundred for the rest, of
 /// which one installation gives about six. At half a kilobyte each, under 200 kB.
 pub const RECEIPTS_MAX: usize = 256 + 100;
-/// Of all evidence of a host as JSON; what is missed least makes room. An agent brings it, and the object,
+/// Bytes of all evidence of a host as JSON; what is missed least makes room. An agent brings it, and the object,
 /// of at most 4 MiB, has to be stored.
 pub const EVIDENCE_BYTES_MAX: usize = 1 << 20;
 
 /// How much a receipt is missed, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReceiptPriority {
-    /// Of an older boot.
+    /// A receipt of an older boot.
     Old,
     Inspection,
-    /// Of this boot, and of no disk.
+    /// A receipt of this boot, and of no disk.
     NoDisk,
-    /// Of a disk that the same was done to again in this boot.
+    /// A receipt of work that was done to its disk again in this boot.
     DoneAgain,
-    /// Nothing else tells of this disk in this boot.
+    /// The only receipt of its disk in this boot.
     Alone,
-    /// Of the newest plan, and of no disk: that plan is judged by all of its receipts.
+    /// A receipt of the newest plan, and of no disk: that plan is judged by all of its receipts.
     NewestPlan,
 }
 
@@ -40,7 +40,7 @@ impl HostJournalStatus {
     }
 
     /// Adds a receipt unless it is known (receipts arrive again with every report). The answer is what was dropped
-    /// although nothing else tells of its disk; other receipts make room without a word.
+    /// although it was the only receipt of its disk; other receipts make room silently.
     pub fn keep(&mut self, receipt: ReceiptRecord) -> Vec<ReceiptRecord> {
         let same =
             |old: &ReceiptRecord| (old.attempt, old.plan, old.index) == (receipt.attempt, receipt.plan, receipt.index);
@@ -116,10 +116,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::{
-        hardware::{DiskRecord, HardwareRecord},
-        receipt::RECEIPTS_PER_HOST_MAX,
-    };
+    use crate::hardware::{DiskRecord, HardwareRecord};
+    use crate::receipt::RECEIPTS_PER_HOST_MAX;
 
     #[test]
     fn a_receipt_is_kept_once_and_all_are_bounded_in_bytes() {
@@ -139,7 +137,7 @@ mod tests {
         assert_eq!(status.receipts.len(), 1);
     }
 
-    /// A host with more disks than receipts were kept of was erased for ever.
+    /// A host with more disks than kept receipts was erased again and again.
     #[test]
     fn erasures_of_this_boot_are_kept_until_they_are_superseded() {
         let receipt = |attempt: u64, plan: u32, index: u32, step: &str, disk: Option<u32>| ReceiptRecord {
@@ -190,7 +188,7 @@ mod tests {
         assert!(status.receipts.iter().any(|receipt| receipt.step == "set-boot-entry"));
     }
 
-    /// Evidence of which so much comes that it does not fit is told of, each of its receipts once.
+    /// Evidence that does not fit is reported, each of its receipts once.
     #[test]
     fn proof_of_a_disk_is_not_dropped_without_a_word() {
         let receipt = |index: u32, bytes: usize| ReceiptRecord {

@@ -9,11 +9,9 @@ use firesteel_kube_types::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::{
-    companions::CONDITIONS_ONLY,
-    kind::{AGE, Kind, KindScope, RuleVerdict, column},
-    shape::{Field, Shape},
-};
+use crate::companions::CONDITIONS_ONLY;
+use crate::kind::{AGE, Kind, KindScope, RuleVerdict, column};
+use crate::shape::{Field, Shape};
 
 pub(super) const GROUP: &str = "machineconfiguration.openshift.io";
 /// Upstream's own `rendered-…` objects are selected by no pool: they lack the role's label.
@@ -100,12 +98,12 @@ const SPEC: Shape = Shape::object(&[
     Field::new("config", Shape::object(&[]).open()).about("An Ignition config."),
     Field::new("extensions", Shape::list(&Shape::TEXT).atomic()).about("Groups of packages that the OS gets besides."),
     Field::new("fips", Shape::BOOLEAN).about("Whether the OS is in FIPS mode."),
-    Field::new("kernelArguments", Shape::list(&Shape::TEXT).atomic().nullable()).about("What the kernel is told."),
+    Field::new("kernelArguments", Shape::list(&Shape::TEXT).atomic().nullable()).about("Arguments of the kernel."),
     Field::new("kernelType", Shape::TEXT).about("Which kernel the OS has: default, realtime or 64k-pages."),
     Field::new("osImageURL", Shape::TEXT).about("The container image that the OS is brought to."),
 ]);
 
 const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", CONDITIONS_ONLY).about("What becomes of this object."),
+    Field::spec(SPEC, "What is wanted."),
+    Field::status(CONDITIONS_ONLY, "What becomes of this object."),
 ]);

@@ -4,12 +4,10 @@ use firesteel_kube_types::{Cause, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    kind::{AGE, Kind, KindColumn, KindScope, RuleVerdict, column},
-    label, reference,
-    selector::{self, Selector},
-    shape::{CelRule, Field, Shape},
-};
+use crate::kind::{AGE, Kind, KindColumn, KindScope, RuleVerdict, column};
+use crate::selector::{self, Selector};
+use crate::shape::{CelRule, Field, Shape};
+use crate::{label, reference};
 
 pub const KIND: Kind = Kind {
     short_names: &["mcp"],
@@ -47,7 +45,7 @@ pub struct MachineConfigPool {
     pub kind: String,
     pub metadata: ObjectMeta,
     pub spec: MachineConfigPoolSpec,
-    /// Made of more than the appliance reads.
+    /// Is made of more than the appliance reads.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub status: Value,
 }
@@ -79,7 +77,7 @@ fn judge(new: &Value) -> RuleVerdict {
     let mut causes = Vec::new();
     for name in ["machineConfigSelector", "nodeSelector"] {
         if let Err(why) = Selector::read(&spec[name]) {
-            causes.push(Cause::invalid_value(&format!("spec.{name}"), &spec[name], &why));
+            causes.push(Cause::invalid_value(&format!("spec.{name}"), &spec[name], &why.to_string()));
         }
     }
     // A null or a false asks for nothing.
@@ -142,7 +140,7 @@ const CONDITION: Shape = Shape::object(&[
     Field::new("lastTransitionTime", Shape::TIME.nullable()).about("When the status changed last."),
     Field::new("message", Shape::TEXT).about("The reason, for people."),
     Field::new("reason", Shape::TEXT).about("The reason, as one word."),
-    Field::new("status", Shape::TEXT).about("Whether it is so: True, False or Unknown."),
+    Field::status(Shape::TEXT, "Whether it is so: True, False or Unknown."),
     Field::new("type", Shape::TEXT).about("What this is about."),
 ]);
 
@@ -220,7 +218,5 @@ const STATUS: Shape = Shape::object(&[
     Field::new("updatedMachineCount", Shape::INT32).about("Machines that have the current config."),
 ]);
 
-const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What is so."),
-]);
+const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What is so.")]);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::shape::{CelRule, Field, Shape, matches};
 
 const ACTIONS_MAX: usize = 10;
-/// In the spec; the status has upstream's own beside them.
+/// Policies in the spec; the status has upstream's own beside them.
 const POLICIES_MAX: usize = 50;
 const STATUS_POLICIES_MAX: usize = 100;
 

@@ -23,13 +23,11 @@ use serde_json::{Map, Value};
 
 pub use shape::{RHCOS_VERSION_CHARS, SKIPPED_MAX};
 
-use crate::{
-    admit::typed,
-    condition::Condition,
-    kind::{AGE, Kind, KindScope, column},
-    selector::Selector,
-    zero::is_zero,
-};
+use crate::admit::typed;
+use crate::condition::Condition;
+use crate::kind::{AGE, Kind, KindScope, column};
+use crate::selector::Selector;
+use crate::zero::is_zero;
 
 /// The name of the one object.
 pub const SINGLETON: &str = "cluster";
@@ -108,7 +106,7 @@ pub struct MachineConfigurationStatus {
     /// Each set that is left alone, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped_boot_images: Vec<SkippedBootImage>,
-    /// What the appliance remembers of what it changed; its shape belongs to whoever decides.
+    /// What the appliance remembers of what it changed; its shape belongs to the policy.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub boot_image_memory: Value,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -120,7 +118,7 @@ pub struct MachineConfigurationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManagedBootImages {
-    /// Absent, empty and filled are three different things.
+    /// Is absent, empty and filled are three different things.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_managers: Option<Vec<MachineManager>>,
 }
@@ -137,7 +135,7 @@ pub struct MachineManager {
 #[serde(rename_all = "camelCase", default)]
 pub struct SetSelection {
     pub mode: SelectionMode,
-    /// With [`SelectionMode::Partial`] alone.
+    /// The selector, with [`SelectionMode::Partial`] alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<PartialSelection>,
 }
@@ -156,7 +154,7 @@ pub struct PartialSelection {
     pub machine_resource_selector: Selector,
 }
 
-/// Of the spec, and of the status, which alone knows [`SkewMode::Automatic`].
+/// Enforcement in the spec, and in the status, which alone knows [`SkewMode::Automatic`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SkewEnforcement {
@@ -179,7 +177,7 @@ pub enum SkewMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootImageVersion {
-    /// Of a manual one.
+    /// Which version a manual one states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<VersionMode>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,7 +201,7 @@ pub struct SkippedBootImage {
     pub api_group: String,
     pub namespace: String,
     pub name: String,
-    /// As one word.
+    /// The reason as one word.
     pub reason: String,
     pub message: String,
 }
@@ -214,8 +212,8 @@ impl MachineManager {
         Self { resource: resource.to_owned(), api_group: api_group.to_owned(), selection }
     }
 
-    /// What holds where nobody says anything: all sets are kept current, as upstream has it on platforms that support
-    /// it. Nobody loses an image of his own by it: a set whose image is not from the catalogue is left alone.
+    /// The default policies: all sets are kept current, as upstream has it on platforms that support it. No set loses
+    /// an image of its own by that: one whose image is not from the catalogue is left alone.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
         let all = |(resource, group)| Self::new(resource, group, SelectionMode::All);

@@ -14,7 +14,7 @@ pub(super) const FIRESTEEL: &str = crate::kind::FIRESTEEL;
 const UNACTED: [(&str, &str); 7] = [
     ("nodeDisruptionPolicy", "running nodes are not changed by the appliance"),
     ("irreconcilableValidationOverrides", "running nodes are not changed by the appliance"),
-    ("forceRedeploymentReason", "there is no operand to deploy anew"),
+    ("forceRedeploymentReason", "there is no operand to deploy again"),
     ("failedRevisionLimit", "there are no revisions of operands"),
     ("succeededRevisionLimit", "there are no revisions of operands"),
     ("observedConfig", "it is upstream's operator's own"),
@@ -49,7 +49,7 @@ pub(super) fn judge(object: &Value, new: &MachineConfiguration, old: Option<&Mac
             && let Err(why) = partial.machine_resource_selector.check()
         {
             let field = format!("{path}.selection.partial.machineResourceSelector");
-            causes.push(Cause::invalid_value(&field, &json!({}), &why));
+            causes.push(Cause::invalid_value(&field, &json!({}), &why.to_string()));
         }
         if manager.resource == CONTROL_PLANE_MACHINE_SETS {
             unacted.push(format!("{path} is accepted but not acted on: there are no control plane machine sets here"));

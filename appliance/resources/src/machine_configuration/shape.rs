@@ -3,10 +3,8 @@
 use serde_json::Value;
 
 use super::disruption;
-use crate::{
-    condition, selector,
-    shape::{CelRule, Field, Literal, Shape, matches},
-};
+use crate::shape::{CelRule, Field, Literal, Shape, matches};
+use crate::{condition, selector};
 
 pub(super) const RESOURCES: [&str; 3] = [super::MACHINE_SETS, super::CONTROL_PLANE_MACHINE_SETS, super::HOST_GROUPS];
 pub(super) const GROUPS: [&str; 3] = [super::rules::MACHINE_API, super::rules::CLUSTER_API, super::rules::FIRESTEEL];
@@ -150,7 +148,7 @@ const LOG_LEVEL: Shape =
 const SPEC: Shape = Shape::object(&[
     Field::new("bootImageSkewEnforcement", SKEW).about("How old boot images may be. Without it, as the sets tell."),
     Field::new("failedRevisionLimit", Shape::INT32).about("How many failed revisions upstream's installer keeps."),
-    Field::new("forceRedeploymentReason", Shape::TEXT).about("A change of it makes upstream's operator deploy anew."),
+    Field::new("forceRedeploymentReason", Shape::TEXT).about("A change of it makes upstream's operator deploy again."),
     Field::new("irreconcilableValidationOverrides", OVERRIDES).about("Which changes of configs nodes need not follow."),
     Field::new("logLevel", LOG_LEVEL).about("How much upstream's operands log."),
     Field::new("managedBootImages", MANAGED).about("Which sets have their boot images kept current."),
@@ -185,8 +183,6 @@ const STATUS: Shape = Shape::object(&[
         .about("Each set that is left alone, and why."),
 ]);
 
-pub(super) const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What is so."),
-])
-.ruled_by(&super::rules::AUTOMATIC);
+pub(super) const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What is so.")])
+        .ruled_by(&super::rules::AUTOMATIC);

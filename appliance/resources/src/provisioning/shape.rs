@@ -1,9 +1,7 @@
 //! The fields of a Provisioning object as upstream's schema has them.
 
-use crate::{
-    condition,
-    shape::{CelRule, Field, Literal, Shape},
-};
+use crate::condition;
+use crate::shape::{CelRule, Field, Literal, Shape};
 
 const GROWS: CelRule = CelRule {
     cel: "self >= oldSelf",
@@ -58,16 +56,16 @@ pub(super) const SHAPE: Shape = Shape::object(&[
                         .about("Seconds between two readings."),
                 ]),
             ).about("Figures of BMCs for Prometheus."),
-            Field::new("provisioningDHCPExternal", Shape::BOOLEAN).about("Whether somebody else runs DHCP. Replaced by provisioningNetwork."),
+            Field::new("provisioningDHCPExternal", Shape::BOOLEAN).about("Whether another server runs DHCP. Replaced by provisioningNetwork."),
             Field::new("provisioningDHCPRange", TEXT).about("The first and the last address for hosts, with a comma between."),
-            Field::new("provisioningDNS", Shape::BOOLEAN).about("Whether hosts are told a DNS server."),
+            Field::new("provisioningDNS", Shape::BOOLEAN).about("Whether DHCP hands out a DNS server."),
             Field::new("provisioningIP", TEXT).about("The appliance's address on the provisioning network."),
             Field::new("provisioningInterface", TEXT).about("The network interface on the provisioning network."),
             Field::new("provisioningMacAddresses", TEXTS).about("MAC addresses of that interface, where its name differs between machines."),
             // An empty word is legal in objects that other tools wrote; the rules know it.
-            Field::new("provisioningNetwork", Shape::one_of(&["", "Managed", "Unmanaged", "Disabled"])).about("Who runs DHCP: this appliance (Managed), somebody else (Unmanaged), or there is no such network (Disabled)."),
+            Field::new("provisioningNetwork", Shape::one_of(&["", "Managed", "Unmanaged", "Disabled"])).about("Who runs DHCP: this appliance (Managed), another server (Unmanaged), or there is no such network (Disabled)."),
             Field::new("provisioningNetworkCIDR", TEXT).about("The provisioning network, such as 172.22.0.0/24."),
-            Field::new("provisioningNetworkGateway", TEXT).about("The router that hosts are told."),
+            Field::new("provisioningNetworkGateway", TEXT).about("The router that DHCP hands out."),
             Field::new("provisioningOSDownloadURL", TEXT).about("The operating system image for hosts that name none."),
             Field::new("unsupportedConfigOverrides", Shape::object(&[Field::new("ironicAgentImage", TEXT).about("The image of the agent.")])).about("For tests by the makers."),
             Field::new("virtualMediaViaExternalNetwork", Shape::BOOLEAN).about("Whether BMCs reach the virtual media by an external address."),

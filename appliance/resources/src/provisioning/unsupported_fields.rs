@@ -61,65 +61,76 @@ fn ends_of_the_range(network: &ProvisioningNetwork) -> Option<String> {
 }
 
 fn unacted_fields(spec: &ProvisioningSpec) -> Vec<String> {
-    let mode = spec.mode().unwrap_or_default();
+    let rows = addressing_rows(spec).into_iter().chain(other_rows(spec)).filter(|(_, is_set, _)| *is_set);
+    rows.map(|(field, _, why)| format!("spec.{field} is accepted but not acted on: {why}")).collect()
+}
+
+/// A field of the spec, whether it is set without effect, and why it has none.
+type UnactedField = (&'static str, bool, &'static str);
+
+/// Fields about interfaces, addresses and what DHCP hands out.
+fn addressing_rows(spec: &ProvisioningSpec) -> [UnactedField; 6] {
+    let is_managed = spec.mode().unwrap_or_default() == NetworkMode::Managed;
     let has_names = spec.additional_ntp_servers.iter().any(|server| server.parse::<Ipv4Addr>().is_err());
-    let rows: [(&str, bool, &str); 15] = [
+    [
         (
-            "spec.provisioningMacAddresses",
+            "provisioningMacAddresses",
             !spec.provisioning_mac_addresses.is_empty(),
             "the interface is not looked up by its MAC; name it in spec.provisioningInterface or by --interface",
         ),
         (
-            "spec.additionalNTPServers",
-            mode == NetworkMode::Managed && has_names,
+            "additionalNTPServers",
+            is_managed && has_names,
             "DHCP hands out IPv4 addresses alone, and names and IPv6 addresses are left out; give IPv4 addresses",
         ),
         (
-            "spec.additionalNTPServers",
-            mode != NetworkMode::Managed && !spec.additional_ntp_servers.is_empty(),
+            "additionalNTPServers",
+            !is_managed && !spec.additional_ntp_servers.is_empty(),
             "time servers are handed out by DHCP, which is not ours in this mode; have its server name them",
         ),
         (
-            "spec.provisioningDHCPRange",
-            mode != NetworkMode::Managed && !spec.provisioning_dhcp_range.is_empty(),
+            "provisioningDHCPRange",
+            !is_managed && !spec.provisioning_dhcp_range.is_empty(),
             "addresses are leased in the mode Managed alone",
         ),
         (
-            "spec.provisioningDNS",
-            mode != NetworkMode::Managed && spec.provisioning_dns,
+            "provisioningDNS",
+            !is_managed && spec.provisioning_dns,
             "a DNS server is handed out by DHCP, which is not this appliance's in this mode",
         ),
         (
-            "spec.provisioningDHCPExternal",
+            "provisioningDHCPExternal",
             spec.provisioning_dhcp_external && !spec.provisioning_network.is_empty(),
             "spec.provisioningNetwork is set, and says who runs DHCP",
         ),
+    ]
+}
+
+/// Fields about images and services.
+fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 9] {
+    [
         (
-            "spec.provisioningOSDownloadURL",
+            "provisioningOSDownloadURL",
             !spec.provisioning_os_download_url.is_empty(),
             "name the image in each host's spec.image",
         ),
         (
-            "spec.preProvisioningOSDownloadURLs",
+            "preProvisioningOSDownloadURLs",
             spec.pre_provisioning_os_download_urls.is_some(),
             "the appliance brings its own ramdisk",
         ),
-        ("spec.bootIsoSource", !spec.boot_iso_source.is_empty(), "hosts boot by the network"),
-        ("spec.watchAllNamespaces", spec.watch_all_namespaces, "hosts of all namespaces are always watched"),
-        ("spec.virtualMediaViaExternalNetwork", spec.virtual_media_via_external_network, "no virtual media is served"),
-        ("spec.disableVirtualMediaTLS", spec.disable_virtual_media_tls, "no virtual media is served"),
-        ("spec.prometheusExporter", spec.prometheus_exporter.is_some(), "no sensors are exported"),
-        ("spec.externalIPs", !spec.external_ips.is_empty(), "there is no proxy on external networks"),
+        ("bootIsoSource", !spec.boot_iso_source.is_empty(), "hosts boot by the network"),
+        ("watchAllNamespaces", spec.watch_all_namespaces, "hosts of all namespaces are always watched"),
+        ("virtualMediaViaExternalNetwork", spec.virtual_media_via_external_network, "no virtual media is served"),
+        ("disableVirtualMediaTLS", spec.disable_virtual_media_tls, "no virtual media is served"),
+        ("prometheusExporter", spec.prometheus_exporter.is_some(), "no sensors are exported"),
+        ("externalIPs", !spec.external_ips.is_empty(), "there is no proxy on external networks"),
         (
-            "spec.unsupportedConfigOverrides",
+            "unsupportedConfigOverrides",
             spec.unsupported_config_overrides.is_some(),
             "there is no agent image to override",
         ),
-    ];
-    rows.iter()
-        .filter(|(_, set, _)| *set)
-        .map(|(field, _, why)| format!("{field} is accepted but not acted on: {why}"))
-        .collect()
+    ]
 }
 
 #[cfg(test)]

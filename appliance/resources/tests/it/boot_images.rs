@@ -1,13 +1,11 @@
 //! What is refused and what is told of the kinds that keep boot images current, as far as they are upstream's.
 
-use firesteel_resources::{
-    MachineConfiguration, admit,
-    condition::Condition,
-    kinds::{MACHINE_API_SET, MACHINE_CONFIG, MACHINE_CONFIG_POOL, MACHINE_CONFIGURATION},
-    machine_configuration::{
-        BootImageVersion, ManagedBootImages, SkewEnforcement, SkewMode, SkippedBootImage, VersionMode,
-    },
+use firesteel_resources::condition::Condition;
+use firesteel_resources::kinds::{MACHINE_API_SET, MACHINE_CONFIG, MACHINE_CONFIG_POOL, MACHINE_CONFIGURATION};
+use firesteel_resources::machine_configuration::{
+    BootImageVersion, ManagedBootImages, SkewEnforcement, SkewMode, SkippedBootImage, VersionMode,
 };
+use firesteel_resources::{MachineConfiguration, admit};
 use serde_json::{Value, json};
 
 use crate::fixture;

@@ -2,12 +2,11 @@
 //! refuse.
 
 use firesteel_kube::VersionConversion;
-use firesteel_resources::{
-    admit,
-    kind::Kind,
-    kinds::{CLUSTER, CLUSTER_V1BETA1, KINDS, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
-    shape,
+use firesteel_resources::kind::Kind;
+use firesteel_resources::kinds::{
+    CLUSTER, CLUSTER_V1BETA1, KINDS, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1,
 };
+use firesteel_resources::{admit, shape};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -19,8 +18,8 @@ const OLDER: [&Kind; 3] = [&CLUSTER_V1BETA1, &MACHINE_V1BETA1, &MACHINE_SET_V1BE
 fn conversion(kind: &Kind) -> VersionConversion {
     let stored_as = kind.stored_as.unwrap();
     VersionConversion {
-        to_stored: stored_as.conversion.to_v1beta2,
-        from_stored: stored_as.conversion.to_v1beta1,
+        to_stored: stored_as.conversion.to_stored,
+        from_stored: stored_as.conversion.from_stored,
         annotation: stored_as.annotation,
         fits_stored: stored_as.fits_stored,
         fits: stored_as.fits,

@@ -1,19 +1,14 @@
 //! What becomes of each field of each kind: acted on, with the test that sees the effect, or warned of at admission and
 //! named in `NoController`. The fields come from the shapes, so that none can be missing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use firesteel_kube_types::summary;
-use firesteel_resources::{
-    admit,
-    kind::{Kind, KindScope},
-    kinds::KINDS,
-    no_controller,
-    shape::{Shape, ShapeForm},
-};
+use firesteel_resources::kind::{Kind, KindScope};
+use firesteel_resources::kinds::KINDS;
+use firesteel_resources::shape::{Shape, ShapeForm};
+use firesteel_resources::{admit, no_controller};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};

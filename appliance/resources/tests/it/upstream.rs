@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_resources::{
-    Provisioning, admit,
-    kind::{Kind, KindScope},
-    kinds::{self, KINDS},
-    schema,
-    shape::{Shape, ShapeForm, check, conform},
-};
+use firesteel_resources::kind::{Kind, KindScope};
+use firesteel_resources::kinds::{self, KINDS};
+use firesteel_resources::shape::{Shape, ShapeForm, check, conform};
+use firesteel_resources::{Provisioning, admit, schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -7,32 +7,30 @@ use std::collections::BTreeMap;
 
 use firesteel_facts::Architecture;
 use firesteel_plan::{HostMemory, host::HostState, select_disk};
-use firesteel_resources::{
-    BareMetalHost, Image,
-    bare_metal_host::{ErrorType, ProvisioningState as Word, annotations},
-    host_journal::{HostJournalStatus, InstanceRecord},
-};
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as Word, annotations};
+use firesteel_resources::host_journal::{HostJournalStatus, InstanceRecord};
+use firesteel_resources::{BareMetalHost, Image};
 use jiff::Timestamp;
 
-/// Of a log's line: it stands in a group's condition.
+/// The most characters of a log's line: it stands in a group's condition.
 const LINE_CHARS_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupCandidate {
-    /// Of the host's object.
+    /// The UID of the host's object.
     pub(crate) uid: String,
     pub(crate) labels: BTreeMap<String, String>,
-    /// Of its newest inspection, or as its owner says.
+    /// The architecture by its newest inspection, or as its owner says.
     pub(crate) architecture: Option<Architecture>,
     /// It was found by an inspection.
     pub(crate) is_inspected: bool,
-    /// Of the disk that would be written, where that is known.
+    /// The sector size of the disk that would be written, where that is known.
     pub(crate) sector_bytes: Option<u32>,
     pub(crate) stand: RolloutEligibility,
     /// Why it would not be installed at once where it is given an image.
     pub(crate) not_ready: Option<String>,
-    /// Its hardware is as well known as it will be before something is written. Until then nobody knows which form of an
-    /// image suits it, and once it is known the installation of an image that stands in its spec begins at once.
+    /// Its hardware is as well known as it will be before something is written. Until then it is unknown which form of
+    /// an image suits it, and once it is known the installation of an image that stands in its spec begins at once.
     pub(crate) is_measured: bool,
     /// Neither its object nor its memory tells anything.
     pub(crate) is_unreadable: bool,
@@ -45,15 +43,11 @@ pub(crate) struct GroupCandidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RolloutEligibility {
     /// Nothing is on its disk that would be lost by another image; the image that its spec names now.
-    Open {
-        wanted: Option<Image>,
-        failed: Option<InstallationFailure>,
-    },
+    Open { wanted: Option<Image>, failed: Option<InstallationFailure> },
+    /// This image is on its way onto the disk.
     Installing(Image),
-    Installed {
-        image: Image,
-        os: OsReportState,
-    },
+    /// This image is on the disk.
+    Installed { image: Image, os: OsReportState },
     /// No group has a say: why.
     Closed(String),
 }
@@ -119,8 +113,8 @@ impl GroupCandidate {
         }
     }
 
-    /// Whether an image in its spec is one that somebody may still take back: an installation that has begun is broken off
-    /// without a trace until the disk is written.
+    /// Says whether an image in its spec may still be taken back: an installation that has begun is broken off without
+    /// a trace until the disk is written.
     pub(crate) fn may_be_fought(&self) -> bool {
         match &self.stand {
             RolloutEligibility::Open { .. } => true,
@@ -140,7 +134,7 @@ impl GroupCandidate {
     }
 }
 
-/// In words that stay the same for as long as it is so: they stand in a group's status.
+/// Says why a host is not ready, in words that stay the same for as long as it is so: they stand in a group's status.
 fn not_ready(host: &BareMetalHost, memory: &HostMemory) -> Option<String> {
     let let_alone = [annotations::PAUSED, annotations::DETACHED, annotations::LOCK];
     if let Some(key) = let_alone.iter().find(|key| host.metadata.annotations.contains_key(**key)) {
@@ -194,8 +188,8 @@ fn rollout_eligibility(host: &BareMetalHost, memory: &HostMemory, journal: &Host
             };
         }
         HostState::ExternallyProvisioned => return closed("somebody else installed its OS"),
-        // It may have been moved here, or its journal may be lost: its first step takes over what its status says of it. As
-        // long as it is paused there is no such step.
+        // It may have been moved here, or its journal may be lost: its first step takes over what its status says of
+        // it. As long as it is paused there is no such step.
         HostState::New => return closed("nothing is known of it yet"),
         HostState::Unmanaged
         | HostState::Registering
@@ -246,8 +240,8 @@ fn os(record: &InstanceRecord) -> OsReportState {
     }
 }
 
-/// What stands against the image that is wanted: installations of it that failed, or an obstacle that only an edit takes
-/// away. What is tried again by itself, such as a download, is none.
+/// What stands against the image that is wanted: installations of it that failed, or an obstacle that only an edit
+/// takes away. What is tried again by itself, such as a download, is none.
 fn failed(memory: &HostMemory, wanted: Option<&Image>) -> Option<InstallationFailure> {
     let is_of_it = wanted.is_some_and(|wanted| {
         memory
@@ -270,11 +264,8 @@ fn failed(memory: &HostMemory, wanted: Option<&Image>) -> Option<InstallationFai
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_plan::host::{Frozen, FrozenWhy, HostFailure, InstalledSystem, ReadyImage, RestoreMark};
-    use firesteel_resources::{
-        ObjectReference,
-        hardware::HardwareRecord,
-        host_journal::{FirstBootFailure, InstanceRecord},
-    };
+    use firesteel_resources::host_journal::{FirstBootFailure, InstanceRecord};
+    use firesteel_resources::{ObjectReference, hardware::HardwareRecord};
 
     use super::*;
 

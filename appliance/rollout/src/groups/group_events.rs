@@ -1,10 +1,8 @@
 //! What is worth an event, of what changed in a group's status. Pure.
 
 use firesteel_facts::shown_url;
-use firesteel_resources::{
-    condition::{ConditionStatus, find_condition},
-    host_group::{CanaryState, DEGRADED, HostGroupStatus, ImageReference},
-};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::host_group::{CanaryState, DEGRADED, HostGroupStatus, ImageReference};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupEventText {
@@ -51,17 +49,15 @@ pub(super) fn changes(before: &HostGroupStatus, after: &HostGroupStatus) -> Vec<
     told
 }
 
-/// For people.
+/// Names an image for people.
 pub(crate) fn name(image: &ImageReference) -> String {
     if image.stream.is_empty() { shown_url(&image.url) } else { format!("{} of {}", image.release, image.stream) }
 }
 
 #[cfg(test)]
 mod tests {
-    use firesteel_resources::{
-        condition::Condition,
-        host_group::{Canary, HistoryEntry},
-    };
+    use firesteel_resources::condition::Condition;
+    use firesteel_resources::host_group::{Canary, HistoryEntry};
 
     use super::*;
 

@@ -11,7 +11,7 @@ use crate::RolloutController;
 /// What is to stand in a host's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DesiredHostSpec {
-    /// `None`: an image that a group gave is taken back.
+    /// The image; `None` takes one back that a group gave.
     pub(super) image: Option<Image>,
     /// The Secret with its user data; `None` for the host's own.
     pub(super) user_data: Option<String>,
@@ -41,14 +41,9 @@ struct HostJournalSnapshot {
 }
 
 /// Nothing can be said of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MemoryUnreadable;
-
-impl std::fmt::Display for MemoryUnreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("its memory cannot be read by this appliance")
-    }
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its memory cannot be read by this appliance")]
+pub(crate) struct MemoryUnreadable;
 
 impl RolloutController {
     pub(super) async fn read_place(&self, key: &HostKey, uid: &str) -> Result<GroupCandidate, Status> {
@@ -63,15 +58,15 @@ impl RolloutController {
 
     /// The inner error: why nothing can be said of it.
     async fn read_known(&self, key: &HostKey) -> Result<Result<HostJournalSnapshot, MemoryUnreadable>, Status> {
-        let journal = self.config().journals.read(key).await?.unwrap_or_default();
+        let journal = self.handles().journals.read(key).await?.unwrap_or_default();
         Ok(match memory_of(&journal) {
             Ok(memory) => Ok(HostJournalSnapshot { memory, journal }),
             Err(_) => Err(MemoryUnreadable),
         })
     }
 
-    /// Puts an image into a host's spec, or takes one away that a group gave, where nothing is lost by it. No step of the
-    /// host comes between the look at its journal and the write. Whether it was written.
+    /// Puts an image into a host's spec, or takes one away that a group gave, where nothing is lost by it. No step of
+    /// the host comes between the look at its journal and the write. Whether it was written.
     ///
     /// `may`: whether it is the group's to write to such a host.
     pub(super) async fn give(
@@ -81,20 +76,10 @@ impl RolloutController {
         wanted: &DesiredHostSpec,
         may: &(dyn Fn(&GroupCandidate) -> bool + Sync),
     ) -> Result<bool, Status> {
-        let _no_step = self.config().steps.wait(key, &*self.config().runtime).await;
-        self.write(key, uid, wanted, may).await
-    }
-
-    async fn write(
-        &self,
-        key: &HostKey,
-        uid: &str,
-        wanted: &DesiredHostSpec,
-        may: &(dyn Fn(&GroupCandidate) -> bool + Sync),
-    ) -> Result<bool, Status> {
+        let _no_step = self.handles().steps.wait(key, &*self.handles().runtime).await;
         let Ok(known) = self.read_known(key).await? else { return Ok(false) };
-        // It is of before a restore of the store, and its host has not taken note of that: one that is paused does not.
-        if known.memory.timeline != self.config().core.store().lineage().timeline() {
+        // The memory is older than a restore of the store, and no step has dealt with that yet: a paused host has none.
+        if known.memory.timeline != self.handles().core.store().lineage().timeline() {
             return Ok(false);
         }
         // Judged for each try of the write: its owner writes to the same spec.

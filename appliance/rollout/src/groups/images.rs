@@ -3,15 +3,10 @@
 use std::collections::BTreeMap;
 
 use firesteel_facts::shown_url;
-use firesteel_plan::{
-    group::{GroupHostInputs, GroupHostStage, GroupWait, GroupWaitReason},
-    policy::{CatalogueImage, for_sectors},
-};
-use firesteel_resources::{
-    HostGroup, Image,
-    bare_metal_host::{ChecksumType, ImageFormat},
-    host_group::ImageReference,
-};
+use firesteel_plan::group::{GroupHostInputs, GroupHostStage, GroupWait, GroupWaitReason};
+use firesteel_plan::policy::{CatalogueImage, for_sectors};
+use firesteel_resources::bare_metal_host::{ChecksumType, ImageFormat};
+use firesteel_resources::{HostGroup, Image, host_group::ImageReference};
 
 use super::eligibility::{GroupCandidate, InstallationFailure, OsReportState, RolloutEligibility};
 

@@ -6,10 +6,10 @@
 //! steps of hosts ────┘   (queue)             └─► spec.image and spec.userData of hosts that are not installed
 //! ```
 //!
-//! A pass ([`pass`]) reads the groups of one namespace anew and takes the hosts as their newest steps left them
-//! ([`eligibility`]). A group's status is stored before a host is given anything, and is what a restarted process goes on from.
-//! A host is written to while no step of it is under way ([`firesteel_runtime::StepLocks`]), and only after its journal was
-//! read again: what is on a disk then, or comes onto it, stays.
+//! A pass ([`pass`]) reads the groups of one namespace again and takes the hosts as their newest steps left them
+//! ([`eligibility`]). A group's status is stored before a host is given anything, and is what a restarted process goes
+//! on from. A host is written to while no step of it is under way ([`firesteel_runtime::StepLocks`]), and only after
+//! its journal was read again: what is on a disk then, or comes onto it, stays.
 //!
 //! A group that is deleted leaves its hosts as they are, and so does a host that leaves its group.
 
@@ -20,47 +20,43 @@ mod images;
 mod pass;
 mod write_conflicts;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use firesteel_facts::Architecture;
 use firesteel_kube::ObjectChange;
 use firesteel_plan::{HostMemory, policy::Trigger};
-use firesteel_resources::{
-    BareMetalHost, HostGroup,
-    condition::{ConditionStatus, find_condition},
-    host_group::{CANARY_HALTED, ImageReference},
-    host_journal::HostJournalStatus,
-};
-use firesteel_runtime::{ControllerError, HostKey, HostQueue, Runtime};
+use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::host_group::{CANARY_HALTED, ImageReference};
+use firesteel_resources::{BareMetalHost, HostGroup, host_journal::HostJournalStatus};
+use firesteel_runtime::{ControllerError, HostKey, HostQueue, Runtime, follow, lock};
 
 pub(crate) use eligibility::GroupCandidate;
 pub(crate) use group_events::name as name_of_image;
+pub(crate) use hosts::MemoryUnreadable;
 pub(crate) use pass::readable;
 
 use eligibility::RolloutEligibility;
 
 use crate::{RolloutController, controller::RolloutHost};
 
-/// From a change to the pass: what changes together is one pass.
+/// The time from a change to the pass: what changes together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
-/// From a pass in which the store failed to the next one.
+/// The time from a pass in which the store failed to the next one.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Which namespaces are due.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// By namespace; its keys name no host.
+    /// The namespaces that are due; its keys name no host.
     queue: HostQueue<HostKey>,
     /// The groups that there are, with what the policy looks at.
     known: Mutex<BTreeMap<HostKey, GroupFingerprint>>,
     gives: Mutex<write_conflicts::GroupWrites>,
 }
 
-/// Of a group no more than what decides whether the policy looks at it again.
+/// What of a group decides whether the policy looks at it again.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct GroupFingerprint {
     generation: i64,
@@ -104,11 +100,11 @@ impl Groups {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, GroupFingerprint>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn gives(&self) -> MutexGuard<'_, write_conflicts::GroupWrites> {
-        self.gives.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.gives)
     }
 
     /// Something that the groups of a namespace look at changed.
@@ -133,35 +129,33 @@ impl Groups {
 
 impl RolloutController {
     pub(crate) async fn follow_groups(self) -> Result<(), ControllerError> {
-        let mut changes = self.inner.host_groups.subscribe().await?;
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(group) => {
-                    let seen = GroupFingerprint::of(&group);
-                    let before = self.inner.groups.lock().insert(key_of(&group), seen.clone());
-                    if before != Some(seen) {
-                        self.inner.policy.ring(Trigger::GroupChanged);
-                    }
-                    self.inner.groups.wake(&group.metadata.namespace);
-                }
-                ObjectChange::Deleted(group) => {
-                    // The others of the namespace may have had to share hosts with it.
-                    self.inner.groups.wake(&group.metadata.namespace);
-                    self.inner.groups.lock().remove(&key_of(&group));
+        let take = |change: ObjectChange<HostGroup>| match change {
+            ObjectChange::Applied(group) => {
+                let seen = GroupFingerprint::of(&group);
+                let before = self.inner.groups.lock().insert(key_of(&group), seen.clone());
+                if before != Some(seen) {
                     self.inner.policy.ring(Trigger::GroupChanged);
                 }
-                ObjectChange::Synced => {}
-                ObjectChange::Undecodable { name, error } => {
-                    tracing::error!(namespace = %name.namespace, group = %name.name, %error, "a stored group cannot be read; it is left alone");
-                }
+                self.inner.groups.wake(&group.metadata.namespace);
             }
-        }
+            ObjectChange::Deleted(group) => {
+                // The others of the namespace may have had to share hosts with it.
+                self.inner.groups.wake(&group.metadata.namespace);
+                self.inner.groups.lock().remove(&key_of(&group));
+                self.inner.policy.ring(Trigger::GroupChanged);
+            }
+            ObjectChange::Synced => {}
+            ObjectChange::Undecodable { name, error } => {
+                tracing::error!(namespace = %name.namespace, group = %name.name, %error, "a stored group cannot be read; it is left alone");
+            }
+        };
+        follow(&self.inner.host_groups, take).await
     }
 
     /// Works on the namespaces that are due, one after the other.
     pub(crate) async fn run_groups(self) -> Result<(), ControllerError> {
         // A host that is not known yet would seem to have left its group.
-        self.config().hosts.hosts_read().await;
+        self.handles().hosts.hosts_read().await;
         self.config().index.read().await;
         loop {
             let key = self.inner.groups.queue.next().await;
@@ -174,15 +168,15 @@ impl RolloutController {
                 Ok(None) => {}
                 Ok(Some(delay)) => self.inner.groups.queue.wake_in(&key, delay),
                 Err(status) => {
-                    tracing::warn!(namespace = %key.namespace, error = %status.message, "looking at the groups of a namespace");
+                    tracing::warn!(namespace = %key.namespace, error = %status.message, "could not look at the groups of a namespace; it is tried again in five seconds");
                     self.inner.groups.queue.wake_in(&key, AGAIN);
                 }
             }
         }
     }
 
-    /// A host whose memory is of before a restore of the store is given nothing until its step took note of that; one that is
-    /// paused does not.
+    /// Says where a host stands. One whose memory is older than a restore of the store is given nothing until its step
+    /// took note of that; a paused host has no such step.
     pub(crate) fn place_of(
         &self,
         host: &BareMetalHost,
@@ -190,7 +184,7 @@ impl RolloutController {
         journal: &HostJournalStatus,
     ) -> GroupCandidate {
         let place = GroupCandidate::of(host, memory, journal);
-        let is_of_now = memory.timeline == self.config().core.store().lineage().timeline();
+        let is_of_now = memory.timeline == self.handles().core.store().lineage().timeline();
         if is_of_now || place.open().is_none() {
             return place;
         }
@@ -211,8 +205,8 @@ impl RolloutController {
         self.inner.groups.wake(&key.namespace);
     }
 
-    /// Reads where the hosts stand that were not stepped since the start. One that cannot be read holds up no other: its
-    /// first step tells more.
+    /// Reads where the hosts stand that were not stepped since the start. One that cannot be read holds up no other:
+    /// its first step tells more.
     pub(crate) async fn learn_places(&self, namespace: Option<&str>) {
         let unknown: Vec<(HostKey, String)> = {
             let known = self.known();

@@ -4,34 +4,23 @@ use std::{collections::BTreeMap, time::Duration};
 
 use firesteel_ignition::stub::names::managed_name;
 use firesteel_kube::Status;
-use firesteel_plan::{
-    group::{self, Contested, GroupMember, ImageAssignment},
-    policy::{self, CatalogueImage, PolicySet, StubOutcome},
-};
-use firesteel_resources::{
-    HostGroup, Image, MachineConfiguration, host_group::CHANGED_BY_ANNOTATION, machine_configuration::SINGLETON,
-};
+use firesteel_plan::group::{self, Contested, GroupMember, ImageAssignment};
+use firesteel_plan::policy::{self, CatalogueImage, PolicySet, StubOutcome};
+use firesteel_resources::host_group::CHANGED_BY_ANNOTATION;
+use firesteel_resources::machine_configuration::SINGLETON;
+use firesteel_resources::{HostGroup, Image, MachineConfiguration};
 use firesteel_runtime::{HostKey, regarding};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
-    AGAIN, GroupCandidate, SETTLE, group_events,
-    hosts::DesiredHostSpec,
-    images::{self, GroupImages},
-    write_conflicts::GIVES_MAX,
-};
+use super::images::{self, GroupImages};
+use super::{AGAIN, GroupCandidate, SETTLE, group_events, hosts::DesiredHostSpec, write_conflicts::GIVES_MAX};
 use crate::{RolloutController, policy::stubs};
 
 /// The boot image policy cannot be read, for this reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("machineconfiguration/{SINGLETON} cannot be read: {0}")]
 struct PolicyUnread(String);
-
-impl std::fmt::Display for PolicyUnread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "machineconfiguration/{SINGLETON} cannot be read: {}", self.0)
-    }
-}
 
 /// What one pass looks at, beside a group itself.
 struct GroupPassInputs {
@@ -57,7 +46,7 @@ impl GroupPassInputs {
 }
 
 impl RolloutController {
-    /// When to look again, though nothing happens.
+    /// Looks at the groups of a namespace, and returns when to look again, though nothing happens.
     ///
     /// # Errors
     /// When the store fails, for whatever group.
@@ -82,10 +71,10 @@ impl RolloutController {
             let name = group.metadata.name.clone();
             let next = match self.step_group(group, &sight).await {
                 Ok(next) => next,
-                // Somebody wrote to it in between: that is to be seen first.
+                // Another write came in between: that is to be seen first.
                 Err(status) if status.is_conflict() => Some(SETTLE),
                 Err(status) => {
-                    tracing::warn!(namespace, group = %name, error = %status.message, "looking at a group");
+                    tracing::warn!(namespace, group = %name, error = %status.message, "could not look at a group; it is tried again in five seconds");
                     Some(AGAIN)
                 }
             };
@@ -125,7 +114,7 @@ impl RolloutController {
     }
 
     async fn step_group(&self, group: HostGroup, sight: &GroupPassInputs) -> Result<Option<Duration>, Status> {
-        let now = self.now();
+        let now = self.handles().now();
         let stub = self.stub_of_group(&group).await?;
         let fault = stubs::fault(&stub);
         let fleet = self.architectures();
@@ -158,12 +147,8 @@ impl RolloutController {
             self.inner.host_groups.update_status(&stored).await?;
             for told in group_events::changes(&group.status, &step.status) {
                 tracing::info!(namespace = %sight.namespace, group = %group.metadata.name, reason = told.reason, "{}", told.message);
-                self.events().record_about(
-                    regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata),
-                    told.reason,
-                    told.is_warning,
-                    told.message,
-                );
+                let regarding = regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata);
+                self.handles().events.record_about(regarding, told.reason, told.is_warning, told.message);
             }
         }
         let mut wake = step.wake.map(|at| until(at, now));
@@ -179,8 +164,8 @@ impl RolloutController {
         Ok(wake)
     }
 
-    /// Whether nothing is to be written to a host: what is wanted stands there, or is set back each time. What has changed
-    /// about that is told by the next step.
+    /// Whether nothing is to be written to a host: what is wanted stands there, or is set back each time. What has
+    /// changed about that shows with the next step.
     fn is_settled(&self, group: &HostGroup, place: &GroupCandidate, wanted: &DesiredHostSpec, is_there: bool) -> bool {
         let edition = edition(group);
         let (was_fought, is_fought) = {
@@ -200,7 +185,7 @@ impl RolloutController {
         is_there || is_fought
     }
 
-    /// An error was told already; the other hosts go on.
+    /// Gives one host its image. An error is logged already; the other hosts go on.
     async fn give_one(
         &self,
         group: &HostGroup,
@@ -239,18 +224,18 @@ impl RolloutController {
                     }
                 };
                 tracing::info!(host = %key, reason, "{message}");
-                self.events().record_event(&key, &place.uid, reason, false, message);
+                self.handles().events.record_event(&key, &place.uid, reason, false, message);
                 if is_last {
                     let message = format!(
                         "the group {group} has written its image {GIVES_MAX} times; if something else sets it back again, \
                          it stays so: find and stop the other writer, then change the group's spec"
                     );
                     tracing::warn!(host = %key, "{message}");
-                    self.events().record_event(&key, &place.uid, "ImageFought", true, message);
+                    self.handles().events.record_event(&key, &place.uid, "ImageFought", true, message);
                 }
             }
             Err(status) => {
-                tracing::warn!(host = %key, group = %group.metadata.name, error = %status.message, "giving an image to a host");
+                tracing::warn!(host = %key, group = %group.metadata.name, error = %status.message, "could not give an image to a host; it is tried again in five seconds");
                 return Err(());
             }
         }
@@ -258,8 +243,9 @@ impl RolloutController {
     }
 }
 
-/// What a host's spec is to say. A host whose hardware is not known yet may keep what it has, and is given nothing else:
-/// which form of an image suits it is known when it was inspected, and then it is too late to take another one back.
+/// What a host's spec is to say. A host whose hardware is not known yet may keep what it has, and is given nothing
+/// else: which form of an image suits it is known when it was inspected, and then it is too late to take another one
+/// back.
 fn wanted(
     group: &HostGroup,
     place: &GroupCandidate,
@@ -277,7 +263,7 @@ fn wanted(
     if place.is_measured || has_it() { whole } else { nothing }
 }
 
-/// The group as it is since its last edit, which begins what is written anew.
+/// Names the group as it is since its last edit, which begins the counting of writes again.
 fn edition(group: &HostGroup) -> String {
     format!("{} {} ", group.metadata.uid, group.metadata.generation)
 }
@@ -295,7 +281,7 @@ pub(crate) fn readable<T: serde::de::DeserializeOwned>(kind: &str, object: Value
     match serde_json::from_value(object) {
         Ok(object) => Some(object),
         Err(error) => {
-            // Each pass comes by it: who follows the kind has told it.
+            // Each pass comes by it: the log has had an error when it was first seen.
             tracing::debug!(kind, %name, %error, "a stored object cannot be read; it is left alone");
             None
         }
@@ -307,8 +293,8 @@ fn until(at: Timestamp, now: Timestamp) -> Duration {
     if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO }
 }
 
-/// Who wrote the group's spec last, as the object itself tells: the person, the program and the generation. A group of an
-/// older version does not name the person until its spec is changed.
+/// Who wrote the group's spec last, as the object itself tells: the person, the program and the generation. A group of
+/// an older version does not name the person until its spec is changed.
 fn changed_by(group: &HostGroup) -> String {
     let generation = group.metadata.generation;
     let person = group.metadata.annotation(CHANGED_BY_ANNOTATION).filter(|person| !person.is_empty());

@@ -49,7 +49,7 @@ impl GroupWrites {
         written.count == GIVES_MAX
     }
 
-    /// The image comes onto its disk, or the host is gone: nobody fights over it.
+    /// Forgets a host whose image comes onto its disk, or that is gone: its spec is not fought over any more.
     pub(super) fn forget(&mut self, uid: &str) {
         self.0.remove(uid);
     }

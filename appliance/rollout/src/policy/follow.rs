@@ -1,56 +1,41 @@
-//! What rings for a pass, of the kinds that nobody else follows.
+//! What makes a pass due: changes of the kinds that only the policy follows.
 
 use std::collections::BTreeMap;
 
 use firesteel_kube::{ObjectChange, Objects};
 use firesteel_plan::policy::Trigger;
-use firesteel_runtime::ControllerError;
+use firesteel_runtime::{ControllerError, follow};
 use serde_json::Value;
 
-use crate::RolloutController;
+use crate::{RolloutController, controller::RolloutParts};
 
 impl RolloutController {
-    /// The policy, and the sets of machines in both groups.
-    pub(crate) async fn follow_configuration(self) -> Result<(), ControllerError> {
-        let objects = self.inner.configuration_values.clone();
-        self.follow_values(objects, Trigger::PolicyChanged).await
-    }
-
-    pub(crate) async fn follow_machine_api_sets(self) -> Result<(), ControllerError> {
-        let objects = self.inner.machine_api_sets.clone();
-        self.follow_values(objects, Trigger::MachineSetChanged).await
-    }
-
-    pub(crate) async fn follow_cluster_api_sets(self) -> Result<(), ControllerError> {
-        let objects = self.inner.cluster_api_sets.clone();
-        self.follow_values(objects, Trigger::MachineSetChanged).await
-    }
-
-    async fn follow_values(&self, objects: Objects<Value>, trigger: Trigger) -> Result<(), ControllerError> {
-        let mut changes = objects.subscribe().await?;
+    /// Follows one kind: the policy, or the sets of machines in one of both groups.
+    pub(crate) async fn follow_values(
+        self,
+        trigger: Trigger,
+        objects: fn(&RolloutParts) -> &Objects<Value>,
+    ) -> Result<(), ControllerError> {
         let mut known: BTreeMap<(String, String), Value> = BTreeMap::new();
-        loop {
-            match changes.next().await? {
-                ObjectChange::Applied(object) => {
-                    let asked = asked(&object);
-                    if known.insert(name(&object), asked.clone()) != Some(asked) {
-                        self.rings(trigger);
-                    }
-                }
-                ObjectChange::Deleted(object) => {
-                    known.remove(&name(&object));
+        let take = |change: ObjectChange<Value>| match change {
+            ObjectChange::Applied(object) => {
+                let asked = asked(&object);
+                if known.insert(name(&object), asked.clone()) != Some(asked) {
                     self.rings(trigger);
                 }
-                ObjectChange::Synced => {}
-                ObjectChange::Undecodable { name, error } => {
-                    tracing::error!(namespace = %name.namespace, name = %name.name, %error, "a stored object cannot be read; it is left alone");
-                }
             }
-        }
+            ObjectChange::Deleted(object) => {
+                known.remove(&name(&object));
+                self.rings(trigger);
+            }
+            ObjectChange::Synced => {}
+            ObjectChange::Undecodable { name, error } => {
+                tracing::error!(namespace = %name.namespace, name = %name.name, %error, "a stored object cannot be read; it is left alone");
+            }
+        };
+        follow(objects(&self.inner), take).await
     }
-}
 
-impl RolloutController {
     fn rings(&self, trigger: Trigger) {
         self.inner.policy.ring(trigger);
         if trigger == Trigger::PolicyChanged {

@@ -8,7 +8,7 @@
 //!                                        plan::skew
 //! ```
 //!
-//! A pass ([`pass`]) reads all of it anew, decides, stores the status with the memory of writes and failures, and only
+//! A pass ([`pass`]) reads all of it again, decides, stores the status with the memory of writes and failures, and only
 //! then changes sets: a process that dies in between counts a write too many, never one too few. The object is made
 //! where there is none: its status is where people read what is managed.
 //!
@@ -23,24 +23,20 @@ mod status;
 pub(crate) mod stubs;
 mod write;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
-use firesteel_plan::{
-    policy::{PolicyStep, SetDecision, Trigger},
-    skew::Upgradeable,
-};
-use firesteel_runtime::ControllerError;
+use firesteel_plan::policy::{PolicyStep, SetDecision, Trigger};
+use firesteel_plan::skew::Upgradeable;
+use firesteel_runtime::{ControllerError, lock};
 use tokio::sync::Notify;
 
 use crate::RolloutController;
 
-/// From a change to the pass: what is applied together is one pass.
+/// The time from a change to the pass: what is applied together is one pass.
 const SETTLE: Duration = Duration::from_millis(100);
-/// From a pass in which the store failed to the next one, and between looks at what nothing tells of.
+/// The time from a pass in which the store failed to the next one, and between looks at what no event announces.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What makes a pass due.
@@ -56,7 +52,7 @@ struct PolicyWatchState {
     trigger: Option<Trigger>,
     /// Secrets that were looked at since the newest pass began: namespace and name.
     secrets: BTreeSet<(String, String)>,
-    /// Those of before, until that pass has come by all of its own.
+    /// Those of earlier passes, until the newest one has come by all of its own.
     before: BTreeSet<(String, String)>,
     /// Sets by what the last pass decided.
     sets: BTreeMap<&'static str, u64>,
@@ -65,7 +61,7 @@ struct PolicyWatchState {
 
 impl PolicyController {
     fn lock(&self) -> MutexGuard<'_, PolicyWatchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Something changed that the policy looks at.
@@ -80,7 +76,7 @@ impl PolicyController {
         state.secrets.contains(&secret) || state.before.contains(&secret)
     }
 
-    /// Before a Secret is read: a change that comes between is heard, also that it is made.
+    /// Follows a Secret from before it is read: a change that comes between is heard, also that it is made.
     fn follow_secret(&self, namespace: &str, name: &str) {
         self.lock().secrets.insert((namespace.to_owned(), name.to_owned()));
     }
@@ -97,7 +93,7 @@ impl PolicyController {
         self.lock().before.clear();
     }
 
-    /// Notes what a pass found, for whoever asks.
+    /// Notes what a pass found, for the survey.
     fn publish_result(&self, decided: &PolicyStep, upgradeable: &Upgradeable) {
         let mut sets = BTreeMap::new();
         for decision in decided.decisions.values() {
@@ -119,25 +115,18 @@ impl PolicyController {
         };
     }
 
-    /// Sets by what became of them, and whether their images are new enough for an upgrade, as far as somebody looks.
+    /// Sets by what became of them, and whether their images are new enough for an upgrade, as far as something checks
+    /// that.
     pub(crate) fn latest_result(&self) -> (BTreeMap<&'static str, u64>, Option<bool>) {
         let state = self.lock();
         (state.sets.clone(), state.new_enough)
-    }
-
-    fn is_rung(&self) -> bool {
-        self.lock().trigger.is_some()
-    }
-
-    fn take(&self) -> Option<Trigger> {
-        self.lock().trigger.take()
     }
 }
 
 impl RolloutController {
     pub(crate) async fn run_policy(self) -> Result<(), ControllerError> {
         // A fleet that is half known would seem to be of one architecture.
-        self.config().hosts.hosts_read().await;
+        self.handles().hosts.hosts_read().await;
         self.config().index.read().await;
         self.inner.policy.ring(Trigger::Started);
         let mut keeper = pass::PolicyReconciler::new(self.clone());
@@ -152,22 +141,22 @@ impl RolloutController {
                     if status.is_conflict() {
                         Some(Duration::ZERO)
                     } else {
-                        tracing::warn!(error = %status.message, "looking at the boot images of sets");
-                        self.sleep(AGAIN).await;
+                        tracing::warn!(error = %status.message, "could not look at the boot images of sets; it is tried again in five seconds");
+                        self.handles().sleep(AGAIN).await;
                         None
                     }
                 }
             };
-            wake = delay.map(|delay| self.config().runtime.uptime() + delay);
+            wake = delay.map(|delay| self.handles().runtime.uptime() + delay);
         }
     }
 
     /// Waits until something rings, or for the time of the next look.
     async fn next_trigger(&self, wake: Option<Duration>) -> Trigger {
-        let (policy, runtime) = (&self.inner.policy, &self.config().runtime);
+        let (policy, runtime) = (&self.inner.policy, &self.handles().runtime);
         loop {
             let changed = policy.changed.notified();
-            if policy.is_rung() {
+            if policy.lock().trigger.is_some() {
                 break;
             }
             match wake {
@@ -180,8 +169,8 @@ impl RolloutController {
                 None => changed.await,
             }
         }
-        self.sleep(SETTLE).await;
-        policy.take().unwrap_or(Trigger::Retried)
+        self.handles().sleep(SETTLE).await;
+        policy.lock().trigger.take().unwrap_or(Trigger::Retried)
     }
 }
 
@@ -192,11 +181,11 @@ mod tests {
     #[test]
     fn the_first_trigger_is_told_and_each_pass_takes_it() {
         let policy = PolicyController::default();
-        assert!(!policy.is_rung());
+        let take = || policy.lock().trigger.take();
+        assert_eq!(take(), None);
         policy.ring(Trigger::CatalogueChanged);
         policy.ring(Trigger::GroupChanged);
-        assert!(policy.is_rung());
-        assert_eq!((policy.take(), policy.take()), (Some(Trigger::CatalogueChanged), None));
+        assert_eq!((take(), take()), (Some(Trigger::CatalogueChanged), None));
         policy.follow_secret("a", "b");
         assert!(policy.follows_secret("a", "b") && !policy.follows_secret("b", "a"));
         policy.begin();

@@ -3,32 +3,23 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use firesteel_kube::{ObjectPart, Status};
-use firesteel_plan::{
-    policy::{self, PolicyInputs, PolicyStep, SetDecision, SetKey, Trigger},
-    skew,
-};
+use firesteel_plan::policy::{self, PolicyInputs, PolicyStep, SetDecision, SetKey, Trigger};
+use firesteel_plan::skew;
 use firesteel_resources::{MachineConfiguration, machine_configuration::SINGLETON};
 use jiff::Timestamp;
 
-use super::{
-    AGAIN,
-    persisted_policy::PersistedPolicy,
-    sets::PolicySets,
-    status::{self},
-};
-use crate::{
-    RolloutController,
-    groups::{GroupCandidate, name_of_image},
-};
+use super::{AGAIN, persisted_policy::PersistedPolicy, sets::PolicySets, status};
+use crate::RolloutController;
+use crate::groups::{GroupCandidate, name_of_image};
 
-/// Of this appliance.
+/// The version of this appliance.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What is kept between passes in this process.
 #[derive(Debug)]
 pub(super) struct PolicyReconciler {
     control: RolloutController,
-    /// Sets of which it was told that they cannot be changed.
+    /// Sets of which an event has said that they cannot be changed.
     told: BTreeSet<SetKey>,
 }
 
@@ -37,10 +28,10 @@ impl PolicyReconciler {
         Self { control, told: BTreeSet::new() }
     }
 
-    /// When to look again, though nothing happens.
+    /// Returns when to look again, though nothing happens.
     ///
     /// # Errors
-    /// When the store fails, or somebody wrote to the policy meanwhile.
+    /// When the store fails, or the policy was written meanwhile.
     pub(super) async fn pass(&mut self, trigger: Trigger) -> Result<Option<Duration>, Status> {
         let control = self.control.clone();
         control.learn_places(None).await;
@@ -50,8 +41,9 @@ impl PolicyReconciler {
         control.inner.policy.end();
         let mut kept = PersistedPolicy::of(&configuration);
         let upgrade = kept.upgrade(VERSION, &control.unseen_hosts());
-        let now = control.now();
-        let decided = decide(&control, &configuration, &mut sets, &mut kept, upgrade.as_deref(), (trigger, now));
+        let now = control.handles().now();
+        let decided =
+            decide(&control, &configuration, &mut sets, &mut kept, upgrade.as_deref(), PassStart { trigger, now });
         let skew = skew::decide(
             &skew::SkewInputs {
                 wanted: configuration.spec.boot_image_skew_enforcement.as_ref(),
@@ -73,7 +65,7 @@ impl PolicyReconciler {
         self.record_set_events(&decided, &sets);
         let has_failed = self.write(&decided, &sets, &mut kept).await?;
         if has_failed {
-            // What failed is told, and when it is tried again.
+            // The status says what failed, and when it is tried again.
             control.inner.policy.ring(Trigger::Retried);
         }
         let next = decided.wake.map(|at| at.duration_since(now)).filter(|left| left.is_positive());
@@ -97,12 +89,12 @@ impl PolicyReconciler {
                     let stub = stub.then(|| "its stub was brought to the current version".to_owned());
                     let message = [image, stub].into_iter().flatten().collect::<Vec<_>>().join("; ");
                     tracing::info!(set = %key, "{message}");
-                    control.events().record_about(place.regarding.clone(), "BootImageChanged", false, message);
+                    control.handles().events.record_about(place.regarding.clone(), "BootImageChanged", false, message);
                 }
                 Err(status) => {
                     has_failed = true;
-                    tracing::warn!(set = %key, error = %status.message, "changing a boot image");
-                    kept.sets.failed(key, &status.message, control.now());
+                    tracing::warn!(set = %key, error = %status.message, "could not change a boot image; it is tried again");
+                    kept.sets.failed(key, &status.message, control.handles().now());
                 }
             }
         }
@@ -130,11 +122,23 @@ impl PolicyReconciler {
                 && let Some(place) = sets.places.get(key)
             {
                 tracing::warn!(set = %key, "{why}");
-                self.control.events().record_about(place.regarding.clone(), "BootImageDegraded", true, why.clone());
+                self.control.handles().events.record_about(
+                    place.regarding.clone(),
+                    "BootImageDegraded",
+                    true,
+                    why.clone(),
+                );
             }
         }
         self.told.retain(|key| decided.decisions.contains_key(key));
     }
+}
+
+/// Why a pass began, and when.
+#[derive(Clone, Copy)]
+struct PassStart {
+    trigger: Trigger,
+    now: Timestamp,
 }
 
 fn decide(
@@ -143,7 +147,7 @@ fn decide(
     sets: &mut PolicySets,
     kept: &mut PersistedPolicy,
     upgrade: Option<&str>,
-    (trigger, now): (Trigger, Timestamp),
+    start: PassStart,
 ) -> PolicyStep {
     kept.images.retain(|key, _| sets.places.contains_key(key));
     // What a set named itself tells its form, too.
@@ -157,8 +161,8 @@ fn decide(
         sets: &sets.sets,
         fleet: &fleet,
         upgrade,
-        trigger,
-        now,
+        trigger: start.trigger,
+        now: start.now,
     };
     let decided = policy::decide(&seen, &kept.sets);
     kept.sets = decided.memory.clone();
@@ -181,7 +185,8 @@ impl RolloutController {
         self.inner.configurations.create(&new).await
     }
 
-    /// Hosts that were not stepped since the start, without those that cannot be: they would hold up all others forever.
+    /// Hosts that were not stepped since the start, without those that cannot be: they would hold up all others
+    /// forever.
     fn unseen_hosts(&self) -> Vec<String> {
         let known = self.known();
         let cannot_be = |place: &GroupCandidate| place.is_unreadable;

@@ -1,12 +1,10 @@
-//! What the policy remembers from pass to pass, and over a restart: a part of the MachineConfiguration's status, so that
-//! it is stored in one write with what people are told.
+//! What the policy remembers from pass to pass, and over a restart: a part of the MachineConfiguration's status, so
+//! that it is stored in one write with what people read.
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{
-    policy::{FormerImage, PolicyMemory, SetKey},
-    skew::Recorded,
-};
+use firesteel_plan::policy::{FormerImage, PolicyMemory, SetKey};
+use firesteel_plan::skew::Recorded;
 use firesteel_resources::MachineConfiguration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,12 +18,12 @@ pub(super) struct PersistedPolicy {
     /// The image of a stream that a set of machines named last: it follows that stream after the release is forgotten.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) images: BTreeMap<SetKey, FormerImage>,
-    /// Of the appliance that has looked at all hosts last.
+    /// The version of the appliance that has looked at all hosts last.
     pub(super) version: String,
 }
 
 impl PersistedPolicy {
-    /// A memory of a newer appliance that cannot be read is begun anew: it holds counts, and no truth.
+    /// Reads the memory. One of a newer appliance that cannot be read begins again: it holds counts, and no truth.
     pub(super) fn of(configuration: &MachineConfiguration) -> Self {
         let stored = &configuration.status.boot_image_memory;
         if stored.is_null() {
@@ -41,8 +39,8 @@ impl PersistedPolicy {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Why nothing is written yet after an upgrade of the appliance: hosts that this version has not looked at. Notes the
-    /// version once it has looked at all.
+    /// Why nothing is written yet after an upgrade of the appliance: hosts that this version has not looked at. Notes
+    /// the version once it has looked at all.
     pub(super) fn upgrade(&mut self, own: &str, unseen: &[String]) -> Option<String> {
         const NAMES_MAX: usize = 5;
         if self.version.is_empty() || unseen.is_empty() || self.version == own {

@@ -6,10 +6,8 @@ use firesteel_kube::{EventSubject, Status};
 use firesteel_plan::policy::{
     Catalogue, CatalogueMatch, FormerImage, PolicySet, SetIntent, SetKey, SetKind, StubOutcome,
 };
-use firesteel_resources::{
-    HostGroup, ObjectMeta,
-    machine_set::{self, TemplateImage},
-};
+use firesteel_resources::machine_set::{self, TemplateImage};
+use firesteel_resources::{HostGroup, ObjectMeta};
 use firesteel_runtime::regarding;
 use serde_json::Value;
 
@@ -73,7 +71,8 @@ impl RolloutController {
         Ok(all)
     }
 
-    /// The stub in a Secret that a set names, and what it is to become. A Secret that cannot be read is one set's trouble.
+    /// The stub in a Secret that a set names, and what it is to become. A Secret that cannot be read is one set's
+    /// trouble.
     async fn stub_of_set(
         &self,
         namespace: &str,

@@ -1,14 +1,9 @@
 //! The MachineConfiguration's status. Pure.
 
-use firesteel_plan::{
-    policy::PolicyStep,
-    skew::{self, Upgradeable},
-};
-use firesteel_resources::{
-    ConditionStatus,
-    condition::{Condition, find_condition, set_condition},
-    machine_configuration::MachineConfigurationStatus,
-};
+use firesteel_plan::policy::PolicyStep;
+use firesteel_plan::skew::{self, Upgradeable};
+use firesteel_resources::condition::{Condition, find_condition, set_condition};
+use firesteel_resources::{ConditionStatus, machine_configuration::MachineConfigurationStatus};
 use jiff::Timestamp;
 
 use super::persisted_policy::PersistedPolicy;

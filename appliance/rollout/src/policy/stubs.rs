@@ -1,17 +1,12 @@
 //! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (S1-3.2, step 7).
 //! Their CA is not changed here: that is the pools' part.
 
-use firesteel_ignition::stub::{
-    names::managed_name,
-    spec2::Sectors,
-    upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade},
-};
+use firesteel_ignition::stub::upgrade::{StubUpgradeResult, Upgrade, UpgradeTargets, upgrade};
+use firesteel_ignition::stub::{names::managed_name, spec2::Sectors};
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::policy::StubOutcome;
-use firesteel_resources::{
-    HostGroup, Secret,
-    secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS},
-};
+use firesteel_resources::secret::{STUB_UPGRADED, SecretBytes, USER_DATA_KEYS};
+use firesteel_resources::{HostGroup, Secret};
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
@@ -75,7 +70,7 @@ impl RolloutController {
     pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(StubOutcome, Option<Rewrite>), Status> {
         self.inner.policy.follow_secret(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
-        Ok(match self.config().trust.authority() {
+        Ok(match self.handles().trust.authority() {
             Ok(_) => judge(name, secret.as_ref()),
             Err(error) => {
                 (StubOutcome::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)
@@ -95,9 +90,9 @@ impl RolloutController {
     }
 
     /// # Errors
-    /// When the store fails or refuses it, or somebody wrote another stub meanwhile.
+    /// When the store fails or refuses it, or another stub was written meanwhile.
     pub(super) async fn rewrite_stub(&self, namespace: &str, rewrite: &Rewrite) -> Result<(), Status> {
-        let (now, name) = (self.now(), &rewrite.secret);
+        let (now, name) = (self.handles().now(), &rewrite.secret);
         let write = |secret: &mut Secret| put(secret, &rewrite.change, now);
         let stored = self.inner.secrets.modify(namespace, name, ObjectPart::Main, write).await?;
         let is_there = stored.as_ref().and_then(Secret::user_data) == Some(rewrite.change.bytes.as_slice());

@@ -2,11 +2,8 @@
 
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::policy::{SetKey, SetKind};
-use firesteel_resources::{
-    HostGroup,
-    host_group::ImageReference,
-    machine_set::{self, TemplateImage},
-};
+use firesteel_resources::machine_set::{self, TemplateImage};
+use firesteel_resources::{HostGroup, host_group::ImageReference};
 use serde_json::Value;
 
 use super::sets::SetObject;

@@ -1,4 +1,4 @@
-//! The machines that claim to be one host, and those that are known not to be it.
+//! The machines that claim to be one host, and those that are known not to be.
 
 use firesteel_plan::journal::stored_memory;
 use firesteel_resources::{HostJournal, host_journal::Claimant};

@@ -1,4 +1,4 @@
-//! The disk that the host's next installation writes, or its last one wrote, and why that one.
+//! The disk that the next installation of the host writes, or the last one wrote, and why it was chosen.
 
 use firesteel_plan::{HostMemory, host::DiskPlan, journal::stored_memory};
 use firesteel_resources::{HostJournal, RootDeviceHints};
@@ -32,7 +32,7 @@ fn show(page: &mut TextPage, plan: &DiskPlan) {
     page.item("  chosen at:  ", &chosen, 14);
 }
 
-/// As they stand in the host's spec.
+/// Lists the hints as the host's spec states them.
 fn hints(hints: &RootDeviceHints) -> String {
     let fields = serde_json::to_value(hints).ok();
     let fields = fields.as_ref().and_then(Value::as_object).into_iter().flatten();

@@ -1,15 +1,13 @@
-//! `firesteel describe hostgroup NAME`: which image the group's hosts get, how its rollout stands, what it had.
+//! `firesteel describe hostgroup NAME`: the image of the group's hosts, the state of its rollout, and earlier images.
 
 use firesteel_facts::shown_url;
-use firesteel_resources::{
-    BareMetalHost, HostGroup,
-    host_group::{CanaryState, ImageReference, RolloutMode},
-};
+use firesteel_resources::host_group::{CanaryState, ImageReference, RolloutMode};
+use firesteel_resources::{BareMetalHost, HostGroup};
 use jiff::Timestamp;
 
 use super::{TextPage, ago, conditions, get, table};
 
-/// The whole page for a person, as wide as the terminal. `hosts`: of the group's namespace.
+/// Renders the whole page for a person, as wide as the terminal. `hosts` are those of the group's namespace.
 #[must_use]
 pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp, width: usize) -> String {
     let mut page = TextPage { text: String::new(), width };
@@ -37,7 +35,7 @@ pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp,
     page.text
 }
 
-/// `41.2 of stable`, or the URL of an image of one's own.
+/// Names the image: `41.2 of stable`, or the URL of an image outside all streams.
 fn image(image: Option<&ImageReference>) -> String {
     match image {
         None => String::new(),

@@ -1,27 +1,21 @@
-//! What the host is made of, on one screen: counts where there are many alike, a line for each disk and NIC.
+//! The hardware of a host on one screen: counts of equal parts, and a line for each disk and NIC.
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::{
-    InstallationMark,
-    host::{contents_lines, objections},
-    journal::memory,
-};
-use firesteel_resources::{
-    BareMetalHost, HostJournal,
-    hardware::{
-        DiskRecord, HardwareRecord, NicRecord, TableRecord,
-        neighbour::NeighbourRecord,
-        parts::{ManagementRecord, PartsRecord},
-    },
-    host_journal::BmcRecord,
-};
+use firesteel_plan::InstallationMark;
+use firesteel_plan::host::{contents_lines, objections};
+use firesteel_plan::journal::memory;
+use firesteel_resources::hardware::neighbour::NeighbourRecord;
+use firesteel_resources::hardware::parts::{ManagementRecord, PartsRecord};
+use firesteel_resources::hardware::{DiskRecord, HardwareRecord, NicRecord, TableRecord};
+use firesteel_resources::host_journal::BmcRecord;
+use firesteel_resources::{BareMetalHost, HostJournal};
 
 use super::{TextPage, bytes, first_lines};
 
 pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJournal) {
     if let Some(bmc) = &journal.status.bmc {
-        page.title("What the BMC tells");
+        page.title("What the BMC reports");
         page.line(&format!("  {}", bmc_line(bmc)));
         for text in &bmc.left_out {
             page.item("  not read: ", text, 4);
@@ -46,7 +40,7 @@ pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJo
         disk_lines(page, disk);
         let reasons = memory.as_ref().map(|memory| objections(host, memory, hardware, disk));
         let known = memory.clone().unwrap_or_default();
-        // Of a newer appliance's memory this program may understand nothing: then it judges nothing.
+        // This program may not understand what a newer appliance knows: then it makes no judgement.
         contents(page, &contents_lines(&known, hardware, disk), &reasons.unwrap_or_default());
     }
     for note in hardware.parts.iter().flat_map(|parts| &parts.notes) {
@@ -57,7 +51,7 @@ pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJo
     }
 }
 
-/// What it said of itself and the machine; what it did not say is left out.
+/// What the BMC reports of itself and the machine; absent values are left out.
 fn bmc_line(bmc: &BmcRecord) -> String {
     let mut parts = Vec::new();
     let mut part = |name: &str, text: &str| {
@@ -132,7 +126,7 @@ fn parts_of(page: &mut TextPage, parts: &PartsRecord) {
     }
 }
 
-/// How many modules there are of each kind.
+/// Counts the modules of each kind.
 fn modules(parts: &PartsRecord) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for module in &parts.modules {
@@ -212,19 +206,16 @@ fn contents(page: &mut TextPage, lines: &[String], reasons: &[String]) {
     }
 }
 
-/// What the GUID of a disk says of who installed it.
+/// What the GUID of a disk says of the system that installed it.
 fn format_guid(guid: &str) -> String {
     InstallationMark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use firesteel_resources::hardware::{
-        CpuRecord,
-        parts::{
-            CapabilitiesRecord, HealthRecord, ModuleRecord, NvmeControllerRecord, NvmeNamespaceRecord, PciRecord,
-            TpmRecord,
-        },
+    use firesteel_resources::hardware::CpuRecord;
+    use firesteel_resources::hardware::parts::{
+        CapabilitiesRecord, HealthRecord, ModuleRecord, NvmeControllerRecord, NvmeNamespaceRecord, PciRecord, TpmRecord,
     };
 
     use super::*;

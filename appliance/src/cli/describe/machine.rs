@@ -1,4 +1,4 @@
-//! `firesteel describe host MAC`: a machine by its boot MAC, host or not.
+//! `firesteel describe host MAC`: shows a machine by its boot MAC, whether it is a host or not.
 
 use anyhow::bail;
 use firesteel_control::UnknownHost;
@@ -7,10 +7,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{TextPage, ago};
-use crate::cli::{
-    ApiClient, OutputFormat, get, print_text, table,
-    unowned_machines::{self, Strangers, same},
-};
+use crate::cli::unowned_machines::{self, Strangers, same};
+use crate::cli::{ApiClient, OutputFormat, get, print_text, table};
 
 /// # Errors
 /// When no machine with this MAC is known, or the appliance does not answer.
@@ -40,7 +38,7 @@ pub(super) async fn run(client: &ApiClient, mac: &str, output: OutputFormat) -> 
     Ok(())
 }
 
-/// The page for a person.
+/// Renders the page for a person.
 fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Timestamp, width: usize) -> String {
     let mut page = TextPage { text: String::new(), width };
     let mac = machine.map(|machine| &machine.status.boot_mac).or(boot.map(|boot| &boot.mac));

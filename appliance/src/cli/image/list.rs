@@ -1,4 +1,4 @@
-//! What is in the store and on its way there: state, size, digests, origin, and who uses it.
+//! `firesteel image ls`: images that are stored or being fetched, with state, size, digests, origin and users.
 
 use std::path::Path;
 
@@ -9,15 +9,11 @@ use firesteel_streams::{InUse, references};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    cli::{
-        ApiClient, ConnectionOptions, print_text,
-        table::{self, bytes, clean},
-    },
-    image_depot::is_named,
-};
+use crate::cli::table::{self, bytes, clean};
+use crate::cli::{ApiClient, ConnectionOptions, print_text};
+use crate::image_depot::is_named;
 
-/// Where objects are that name images, and what a person calls them.
+/// The collections whose objects name images, and the words for them.
 const USERS: [(&str, &str); 5] = [
     ("host", "/apis/metal3.io/v1alpha1/baremetalhosts"),
     ("group", "/apis/firesteel.dev/v1alpha1/hostgroups"),
@@ -25,16 +21,16 @@ const USERS: [(&str, &str); 5] = [
     ("set", "/apis/machine.openshift.io/v1beta1/machinesets"),
     ("set", "/apis/cluster.x-k8s.io/v1beta2/machinesets"),
 ];
-/// Users that a line names; the others are counted.
+/// How many users a line names; the others are counted.
 const NAMED_MAX: usize = 2;
 
-/// Who uses what.
+/// An object that uses images, and the images that it names.
 struct ImageUser {
     name: String,
     of: InUse,
 }
 
-/// One line.
+/// An image of the list.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum ImageListItem<'a> {
@@ -106,13 +102,13 @@ pub(super) async fn run(
     let header = ["DIGEST", "STATE", "SIZE", "STORED", "USED BY", "SOURCE"];
     let mut text = table::render(&header, &rows, table::terminal_width());
     if let Err(error) = users {
-        text += &format!("who uses them is not known: {error:#}\n");
+        text += &format!("could not find out who uses the images: {error:#}\n");
     }
     print_text(&text);
     Ok(())
 }
 
-/// Digest, state, size, what it takes, who uses it, where it comes from.
+/// The columns: digest, state, size, bytes on disk, users and origin.
 fn row(item: &ImageListItem<'_>) -> Vec<String> {
     let short = |digest: &Sha256| digest.to_string().chars().take(12).collect::<String>();
     match item {
@@ -155,7 +151,7 @@ fn used(users: Option<&[String]>) -> String {
     words.join(", ")
 }
 
-/// What the appliance that runs on this folder knows.
+/// Asks the appliance that runs on this folder which objects name images.
 async fn users(connection: &ConnectionOptions, data: &Path) -> anyhow::Result<Vec<ImageUser>> {
     let own = data.join("admin.kubeconfig");
     let kubeconfig = connection.kubeconfig.clone().unwrap_or(own);
@@ -180,7 +176,7 @@ async fn users(connection: &ConnectionOptions, data: &Path) -> anyhow::Result<Ve
                 }
                 _ => Ok(references::of_object(object)),
             };
-            // One that cannot be read keeps all that it names.
+            // An object that cannot be read keeps every image that its text names.
             users.push(ImageUser { name, of: of.unwrap_or_else(|_| references::of_object(object)) });
         }
     }

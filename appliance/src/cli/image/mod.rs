@@ -1,15 +1,13 @@
 //! `firesteel image import|export|ls`: the image store of an appliance on this machine.
 //!
-//! Works on the data folder directly, whether the appliance runs or not: images are published whole
-//! or not at all, and looked up by digest. Only who uses them is the running appliance's to say.
+//! The commands work on the data folder directly, whether the appliance runs or not: an image appears whole or not at
+//! all, and is found by its digest. Only the running appliance knows who uses an image.
 
 mod bundle;
 mod list;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use firesteel_images::import::{
@@ -22,26 +20,26 @@ use crate::{image_depot::StreamFolder, outbound::OutwardRules};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum ImageCommand {
-    /// Check an image, turn it into what hosts are written from, and keep it; or take in all of a bundle
+    /// Verify an image, convert it to the form that is written to disks, and store it; or import a whole bundle
     Import {
         /// File, or http(s) URL: raw, gzip, xz, zstd or qcow2, recognised by content
         #[arg(required_unless_present = "bundle", conflicts_with = "bundle")]
         source: Option<String>,
-        /// File that `image export` made: each image is compared with its digests before it is kept
+        /// File that `image export` made: each image is compared with its digests before it is stored
         #[arg(long, value_name = "FILE", conflicts_with_all = ["checksum", "checksum_type"])]
         bundle: Option<PathBuf>,
-        /// Put the bundle's stream metadata in the place of other metadata that is here: whoever made the bundle then
-        /// says which images are a stream's
+        /// Replace other stream metadata that is here by the bundle's: the maker of the bundle then decides which
+        /// images a stream has
         #[arg(long, requires = "bundle")]
         replace_streams: bool,
-        /// Digest of the bytes as they are, or the URL of a checksum file
+        /// Digest of the file as it is, or the URL of a checksum file
         #[arg(long, value_name = "HEX|URL", default_value = "")]
         checksum: String,
         /// `md5`, `sha256`, `sha512` or `auto`
         #[arg(long, value_name = "TYPE", default_value = "auto")]
         checksum_type: String,
-        /// What the image is once it is unpacked: another format is an error, and a disk is taken for one whatever it
-        /// looks like
+        /// Format of the unpacked image: another format is an error, and `raw` takes a disk as it is, whatever it looks
+        /// like
         #[arg(long, value_name = "FORMAT", conflicts_with = "bundle")]
         format: Option<DiskFormat>,
         #[command(flatten)]
@@ -52,10 +50,10 @@ pub enum ImageCommand {
     },
     /// Put images, files and the metadata of streams into one file, for a site without a network
     Export {
-        /// The file to make, whole or not at all
+        /// File to write, whole or not at all
         #[arg(long, value_name = "FILE")]
         bundle: PathBuf,
-        /// Only what is here of these streams, named by their BootImageStream
+        /// Only the artifacts of these streams, named by their BootImageStream
         #[arg(long, value_name = "NAME")]
         stream: Vec<String>,
         /// Only these images, by eight or more digits of a digest that `image ls` shows
@@ -64,18 +62,18 @@ pub enum ImageCommand {
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
         data: PathBuf,
     },
-    /// List what is in the store and on its way there, and who uses it
+    /// List the images that are stored or being fetched, and who uses them
     Ls {
         /// Data folder of the appliance
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
         data: PathBuf,
-        /// For programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
 }
 
-/// As in a host's `spec.image.format`.
+/// The values of a host's `spec.image.format`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum DiskFormat {
     Raw,
@@ -91,17 +89,17 @@ impl From<DiskFormat> for ImportFormat {
     }
 }
 
-/// How an image is fetched: as `firesteel serve` has it.
+/// Settings for fetching an image; `firesteel serve` has the same.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OutwardFlags {
-    /// Addresses (CIDR) that may be fetched from although they are loopback, link-local or otherwise this machine's
+    /// Addresses (CIDR) that may be connected to although they are loopback, link-local or otherwise this machine's
     /// alone, may be repeated
     #[arg(long, value_name = "CIDR", conflicts_with = "bundle")]
     allow_target: Vec<String>,
-    /// Proxy as http://HOST:PORT; variables of the environment are not looked at
+    /// Proxy as http://HOST:PORT; environment variables are ignored
     #[arg(long, value_name = "URL", conflicts_with = "bundle")]
     proxy: Option<String>,
-    /// Names and addresses (CIDR) that are asked without the proxy, may be repeated
+    /// Names and addresses (CIDR) that are connected to without the proxy, may be repeated
     #[arg(long, value_name = "HOST", conflicts_with = "bundle")]
     no_proxy_for: Vec<String>,
 }
@@ -124,7 +122,7 @@ pub(crate) async fn run(connection: &ConnectionOptions, command: ImageCommand) -
             let web = outward.web()?;
             let declared = format.map(ImportFormat::from);
             let request = ImageRequest { checksum, checksum_type, declared, ..ImageRequest::default() };
-            import(&source.unwrap_or_default(), request, (&data, web)).await
+            import(&source.unwrap_or_default(), request, &data, web).await
         }
         ImageCommand::Export { bundle, stream, images, data } => {
             bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
@@ -137,7 +135,7 @@ fn streams(data: &Path) -> anyhow::Result<StreamFolder> {
     StreamFolder::open(&data.join("streams"))
 }
 
-/// A bar for bytes.
+/// Makes a progress bar that counts bytes.
 fn bar() -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
@@ -146,14 +144,14 @@ fn bar() -> anyhow::Result<ProgressBar> {
 
 fn store(data: &Path) -> anyhow::Result<ImageStore> {
     let folder = data.join("images");
-    ImageStore::open(&folder).with_context(|| format!("opening the image store {}", folder.display()))
+    ImageStore::open(&folder).with_context(|| format!("could not open the image store {}", folder.display()))
 }
 
-async fn import(source: &str, request: ImageRequest, (data, web): (&Path, WebClient)) -> anyhow::Result<()> {
+async fn import(source: &str, request: ImageRequest, data: &Path, web: WebClient) -> anyhow::Result<()> {
     let (url, root) = if source.starts_with("http://") || source.starts_with("https://") {
         (source.to_owned(), None)
     } else {
-        let path = Path::new(source).canonicalize().with_context(|| format!("finding {source}"))?;
+        let path = Path::new(source).canonicalize().with_context(|| format!("could not find {source}"))?;
         let root = path.parent().map(Path::to_path_buf);
         (format!("file://{}", path.display()), root)
     };
@@ -190,7 +188,7 @@ async fn import(source: &str, request: ImageRequest, (data, web): (&Path, WebCli
     Ok(())
 }
 
-/// What is said of an image that was imported: its length, how hosts name it, what was not verified, and what is odd.
+/// The message after an import: the length, how hosts name the image, what was not verified, and warnings.
 fn summary(meta: &ImageMeta, request: &ImageRequest) -> String {
     let source = meta.source_of(&request.url, &request.checksum);
     let given = source.map(|source| source.sha256.to_string()).unwrap_or_default();
@@ -200,8 +198,8 @@ fn summary(meta: &ImageMeta, request: &ImageRequest) -> String {
         bytes(meta.stream_bytes),
     );
     if request.checksum.trim().is_empty() {
-        text += "  nothing was verified, for no checksum was given: compare this one with the publisher's, or import \
-                 with --checksum\n";
+        text += "  nothing was verified, because no checksum was given: compare this one with the publisher's, or \
+                 import with --checksum\n";
     }
     for sentence in source.map(|source| source.notes.sentences()).unwrap_or_default() {
         text += &format!("  warning: {sentence}\n");

@@ -1,20 +1,16 @@
-//! `POST /firesteel.dev/rotate-ca`: a rotation of the CA, step by step, by its owner's word.
+//! `POST /firesteel.dev/rotate-ca`: rotates the CA, one step for each request of its owner.
 
 use firesteel_kube::{Api, Status};
 use http::{Response, StatusCode};
 use serde_json::{Value, json as value};
 
 use super::rotation_blockers;
-use crate::{
-    http::body::{ResponseBody, json, refuse},
-    serve::{
-        build_time::certificate_time,
-        pki::{CaStatus, UndoneRotation},
-        renewal::Certificates,
-    },
-};
+use crate::http::body::{ResponseBody, json, refuse};
+use crate::serve::build_time::certificate_time;
+use crate::serve::pki::{CaStatus, UndoneRotation};
+use crate::serve::renewal::Certificates;
 
-/// What is asked for.
+/// The step that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RotationWish {
     Begin,
@@ -22,7 +18,7 @@ enum RotationWish {
     Undo,
 }
 
-/// Answers one request; without certificates the listener is not there yet.
+/// Answers one request; without certificates the listener does not run yet.
 pub(super) async fn answer(api: &Api, certificates: Option<&Certificates>, query: &str) -> Response<ResponseBody> {
     let Some(certificates) = certificates else {
         return refuse(&Status::unavailable("the appliance is starting: try again"));
@@ -55,7 +51,7 @@ async fn perform(api: &Api, certificates: &Certificates, wish: RotationWish) -> 
         }
     }
     let certificates = certificates.clone();
-    // It makes keys and writes files.
+    // This makes keys and writes files.
     let changed = tokio::task::spawn_blocking(move || -> anyhow::Result<Result<Value, Status>> {
         Ok(match wish {
             RotationWish::Begin => Ok(shown(&certificates.rotate(now)?, None)),

@@ -1,31 +1,29 @@
-//! Hosts that were installed before a rotation of the CA began, and whose OS has not run yet: their disks may trust
-//! the old CA alone, and when that is gone they ask for their config for ever, which nobody here would hear.
+//! Hosts that were installed before a rotation of the CA began, and whose OS has not run yet. Their disks may trust the
+//! old CA alone: once it is gone, they ask for their config without end, and the appliance does not notice.
 
 use firesteel_kube::{Api, ObjectChange, Objects, Status};
-use firesteel_plan::{
-    host::{HostState, IssuedPlan},
-    journal::stored_memory,
-};
+use firesteel_plan::host::{HostState, IssuedPlan};
+use firesteel_plan::journal::stored_memory;
 use firesteel_resources::{HostJournal, host_journal::HostJournalStatus};
 use jiff::Timestamp;
 
 use crate::serve::renewal::Certificates;
 
-/// What a person reads through; the rest is counted.
+/// How many hosts are named; the others are counted.
 const TOLD_MAX: usize = 20;
 
-/// The hosts that wait, by namespace and name; none where no rotation is under way.
+/// Returns the hosts that wait, by namespace and name; none if no rotation is under way.
 pub(super) async fn of_old_ca(api: &Api, certificates: &Certificates, now: Timestamp) -> Result<Vec<String>, Status> {
     let certificates = certificates.clone();
-    // It makes keys and writes files.
+    // This makes keys and writes files.
     let state = tokio::task::spawn_blocking(move || certificates.state(now)).await;
     let state = state.map_err(anyhow::Error::from).and_then(|state| state);
-    let state = state.map_err(|error| Status::internal(format!("looking at the CA: {error:#}")))?;
+    let state = state.map_err(|error| Status::internal(format!("could not read the state of the CA: {error:#}")))?;
     let Some(begun) = state.begun else { return Ok(Vec::new()) };
     let journals: Objects<HostJournal> = Objects::new(api.core(), "firesteel.dev", "HostJournal")?;
-    // Where their list is damaged this says so, and a subscription would wait until it is not.
+    // If their list is damaged, this fails, while a subscription would wait until it is repaired.
     journals.count(None).await?;
-    // One at a time: a journal may be large, and there may be thousands.
+    // They are read one at a time: a journal may be large, and there may be thousands.
     let mut journals = journals.subscribe().await?;
     let mut hosts = Vec::new();
     loop {
@@ -42,20 +40,20 @@ pub(super) async fn of_old_ca(api: &Api, certificates: &Certificates, now: Times
     }
 }
 
-/// Why an overlap is not ended.
+/// The refusal to end an overlap, with the hosts that wait.
 pub(super) fn waiting_hosts_text(hosts: &[String]) -> String {
     let (shown, more) = (&hosts[..hosts.len().min(TOLD_MAX)], hosts.len().saturating_sub(TOLD_MAX));
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!(
-        "installed before the rotation began, and not seen to run yet: {}{more}. Their disks may trust the old CA alone, \
-         and they would never get their config: let them boot, install them anew, or give up on them with `firesteel \
-         rotate-ca --finish --force`",
+        "these hosts were installed before the rotation began, and have not been seen to run yet: {}{more}. Their \
+         disks may trust the old CA alone, and they could never fetch their config: let them boot, install them again, \
+         or give up on them with `firesteel rotate-ca --finish --force`",
         shown.join(", ")
     )
 }
 
-/// Pure. Whether the host's disk has, or is about to get, a stub of before this time that leads here and whose OS has not
-/// reported that it runs. What cannot be read may be one.
+/// Tells whether the host's disk has, or will soon get, a stub that was made before `begun` and leads here, and whose
+/// OS has not reported that it runs. An unreadable entry counts as such a stub. Pure.
 fn may_wait(status: &HostJournalStatus, begun: Timestamp) -> bool {
     let memory = match stored_memory(status) {
         Ok(Some(memory)) => memory,
@@ -68,7 +66,7 @@ fn may_wait(status: &HostJournalStatus, begun: Timestamp) -> bool {
                 .instance
                 .as_ref()
                 .is_some_and(|instance| instance.attempt == applied.attempt && instance.running_at.is_some());
-            // The stub was made at some time of this boot, which was installed at its end.
+            // The stub was made during this boot, at whose end the host was installed.
             let of_it = status.timeline.iter().filter(|event| event.attempt == applied.attempt);
             let made = of_it.map(|event| event.at).fold(applied.at, Timestamp::min);
             applied.reports_running() && !runs && made < begun

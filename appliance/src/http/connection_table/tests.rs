@@ -6,7 +6,7 @@ use super::*;
 use crate::http::connection_use::PlaceRequest;
 
 const SHARE: Share = Share { total: 1024, per_client: 64, per_known: 4 };
-/// Where only a few of all are looked at.
+/// A table with few places.
 const SMALL: Share = Share { total: 8, per_client: 8, per_known: 1 };
 
 fn address(number: u8) -> IpAddr {
@@ -17,7 +17,7 @@ fn host(number: u8) -> ClientClass {
     ClientClass::Known(vec![Arc::from(number.to_string())])
 }
 
-/// Places, and when the next one is taken.
+/// The places, and when the next one is taken.
 struct House {
     places: ConnectionTable,
     began: Instant,
@@ -34,26 +34,26 @@ impl House {
         Occupant::new(self.began + Duration::from_secs(self.entered))
     }
 
-    /// Stays, whatever others want.
+    /// Takes a place that never yields.
     fn stay(&mut self, client: IpAddr, standing: &ClientClass) -> Result<PlaceId, PlaceRefusal> {
         let occupant = Occupant::idle_occupant(self.began);
         self.places.enter(client, standing, &occupant).map(|entered| entered.id)
     }
 
-    /// Sends nothing.
+    /// Takes a place for a client that sends nothing.
     fn wait(&mut self, client: IpAddr, standing: &ClientClass) -> Arc<Occupant> {
         let occupant = self.occupant();
         self.places.enter(client, standing, &occupant).unwrap();
         occupant
     }
 
-    /// Who has to go for a client.
+    /// Returns the connection that must yield for a client.
     fn yields(&mut self, client: IpAddr, standing: &ClientClass) -> Option<Arc<Occupant>> {
         let occupant = self.occupant();
         self.places.enter(client, standing, &occupant).unwrap().yields
     }
 
-    /// Fills what the client can get.
+    /// Takes all that the client can get.
     fn take_all(&mut self, client: IpAddr, standing: &ClientClass) -> (usize, PlaceRefusal) {
         for taken in 0.. {
             if let Err(why) = self.stay(client, standing) {
@@ -83,7 +83,7 @@ fn strangers_leave_places_to_known_hosts() {
     assert_eq!(house.places.taken(), 1024);
 }
 
-/// Four leases in the names of hosts took the quarter that is kept for all of them.
+/// Four leases in the names of hosts took the reserved quarter for all of them.
 #[test]
 fn each_known_host_has_few_of_what_is_kept_however_many_addresses_are_its_own() {
     let mut house = House::new(SHARE);
@@ -99,7 +99,7 @@ fn each_known_host_has_few_of_what_is_kept_however_many_addresses_are_its_own() 
         );
     }
     assert_eq!(house.take_all(address(110), &host(110)), (4, PlaceRefusal::Common), "there is room for the others");
-    // Behind one address are several hosts, each with its share.
+    // Several hosts are behind one address, each with its share.
     let both = ClientClass::Known(vec![Arc::from("a"), Arc::from("b")]);
     assert_eq!(house.take_all(address(111), &both), (8, PlaceRefusal::Common));
 }
@@ -152,7 +152,7 @@ fn where_all_were_answered_once_the_one_that_is_silent_for_longest_yields() {
 #[test]
 fn a_stranger_takes_no_place_of_a_known_client_and_a_known_one_takes_any() {
     let mut house = House::new(SMALL);
-    // Hosts use what is for everybody first.
+    // Hosts use the unreserved places first.
     let hosts: Vec<_> = (101..=106).map(|number| house.wait(address(number), &host(number))).collect();
     assert_eq!(house.stay(address(1), &ClientClass::Stranger), Err(PlaceRefusal::Common));
     let kept: Vec<_> = (107..=108).map(|number| house.wait(address(number), &host(number))).collect();

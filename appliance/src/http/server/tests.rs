@@ -1,5 +1,5 @@
-//! Clients that keep us waiting, over real connections on loopback. The limits are short where the test
-//! waits for them, and longer than any test elsewhere.
+//! Clients that keep us waiting, over real connections on loopback. The limits are short if the test waits for them,
+//! and longer than any test otherwise.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -11,27 +11,22 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    sync::mpsc,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::*;
-use crate::{
-    http::{
-        body::{Observed, text},
-        connection_table::ClientClass,
-        file::{ServedContent, answer_bytes},
-    },
-    serve::{data_dir::DataDir, pki::Pki},
-};
+use crate::http::body::{Observed, text};
+use crate::http::connection_table::ClientClass;
+use crate::http::file::{ServedContent, answer_bytes};
+use crate::serve::data_dir::DataDir;
+use crate::serve::pki::Pki;
 
 const SOON: Duration = Duration::from_millis(40);
-/// The same, and longer than a client needs from its handshake to its request.
+/// The idle limit: longer than a client needs from its handshake to its request.
 const IDLE: Duration = Duration::from_secs(1);
 const NEVER: Duration = Duration::from_secs(3600);
-/// After that a server that ought to have ended something does not.
+/// How long a test waits for the server to end something.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENT: HttpTimeouts = HttpTimeouts { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER, idle: NEVER };
 
@@ -65,15 +60,15 @@ async fn hello(_: Request<RequestBody>, _: SocketAddr) -> Response<ResponseBody>
     text(StatusCode::OK, "hello")
 }
 
-/// Everything that comes until the server ends the connection.
+/// Reads everything until the server ends the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    // An end without ceremony is an end.
+    // An abrupt end is an end as well.
     drop(timeout(PATIENCE, stream.read_to_end(&mut all)).await.expect("the server ends it"));
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Says something and then nothing more.
+/// Sends something and then nothing more.
 async fn falls_silent(address: SocketAddr, said: &[u8]) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(said).await.unwrap();
@@ -155,7 +150,7 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     drop(stream);
 }
 
-/// A thousand ranges get the whole, once; more than a head holds is refused.
+/// A thousand ranges get the whole content, once; more than a head may hold is refused.
 #[tokio::test]
 async fn thousands_of_ranges_cost_no_more_than_one_answer() {
     static SENT: Mutex<Vec<u64>> = Mutex::new(Vec::new());
@@ -171,7 +166,7 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
         let list: Vec<String> = (0..ranges).map(|n| format!("{0}-{0}", n * 2)).collect();
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes={}\r\n\r\n", list.join(","));
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // A server that reads no further may end the connection before all is written.
+        // The server may end the connection before all is written.
         drop(stream.write_all(head.as_bytes()).await);
         rest(&mut stream).await
     };
@@ -184,7 +179,7 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
     assert!(one.starts_with("HTTP/1.1 206") && one.contains("content-range: bytes 0-0/50000"), "{one}");
 }
 
-/// A connection over which HTTP/2 was agreed on, and nothing was said yet.
+/// Opens a connection over which HTTP/2 was agreed on, and nothing was sent yet.
 async fn agreed_on_http2(
     patience: HttpTimeouts,
     body: fn() -> ResponseBody,
@@ -205,7 +200,7 @@ async fn agreed_on_http2(
     tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap()
 }
 
-/// A client of HTTP/2, and the end of its connection.
+/// Opens a client of HTTP/2; returns the end of its connection as well.
 async fn http2(
     patience: HttpTimeouts,
     window: u32,
@@ -222,7 +217,7 @@ fn ask() -> Request<http_body_util::Empty<Bytes>> {
     Request::builder().uri("https://127.0.0.1/").body(http_body_util::Empty::new()).unwrap()
 }
 
-/// It answers every ping, and asks for nothing.
+/// A client that answers every ping, but sends no request.
 #[tokio::test]
 async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
     let (mut sender, ended) =
@@ -232,7 +227,7 @@ async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
     timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
 }
 
-/// The answers to its pings were taken for use of the connection.
+/// Replies to its pings were counted as use of the connection.
 #[tokio::test]
 async fn an_http2_client_that_only_pings_gives_its_place_back() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -242,7 +237,7 @@ async fn an_http2_client_that_only_pings_gives_its_place_back() {
     let (from, mut to) = tokio::io::split(stream);
     to.write_all(PREFACE).await.unwrap();
     let (answers, mut due) = mpsc::unbounded_channel::<Vec<u8>>();
-    // As many as it can: 4,000 in a second were enough.
+    // It sends as many as it can: 4,000 in a second were enough.
     let pings = PING.repeat(512);
     let pinging = async {
         loop {
@@ -253,7 +248,7 @@ async fn an_http2_client_that_only_pings_gives_its_place_back() {
             }
         }
     };
-    // It answers the server's own pings: else it would be ended for that.
+    // It answers the server's own pings: otherwise it would be cut off for that.
     let hearing = async {
         let mut from = tokio::io::BufReader::new(from);
         let mut head = [0; 9];
@@ -276,7 +271,7 @@ async fn an_http2_client_that_only_pings_gives_its_place_back() {
     timeout(PATIENCE, ended).await.expect("the server ends it");
 }
 
-/// As a watch on which nothing happens: longer than every patience, and whole.
+/// A watch without events lasts longer than every limit, and stays whole.
 #[tokio::test]
 async fn an_http2_answer_that_has_nothing_to_say_for_long_is_not_ended() {
     let patience = HttpTimeouts { idle: IDLE, answer: SOON, ..PATIENT };
@@ -293,7 +288,7 @@ async fn an_http2_answer_that_has_nothing_to_say_for_long_is_not_ended() {
     timeout(PATIENCE, ended).await.expect("then it is idle").unwrap();
 }
 
-/// Its window is full, and it opens it no more, while the connection itself takes everything.
+/// Its window is full, and it never opens it again, while the connection itself takes everything.
 #[tokio::test]
 async fn an_http2_client_that_allows_nothing_of_its_answer_is_cut_off() {
     let (mut sender, ended) = http2(HttpTimeouts { answer: SOON, ..PATIENT }, 1000, || {
@@ -306,7 +301,7 @@ async fn an_http2_client_that_allows_nothing_of_its_answer_is_cut_off() {
     drop(answer);
 }
 
-/// Three places for strangers, who are at 127.0.0.1, and one that is kept for the host at 127.0.0.2.
+/// Three places for strangers, who are at 127.0.0.1, and one reserved for the host at 127.0.0.2.
 const FEW: Share = Share { total: 4, per_client: 4, per_known: 1 };
 
 async fn serve_few<H, F>(handler: H) -> SocketAddr
@@ -333,7 +328,7 @@ async fn connect(from: [u8; 4], address: SocketAddr) -> TcpStream {
     socket.connect(address).await.unwrap()
 }
 
-/// Asks on a connection that stays open; whether it was answered.
+/// Sends a request on a connection that stays open; returns whether it was answered.
 async fn is_answered(stream: &mut TcpStream) -> bool {
     let asking = async {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await?;
@@ -363,7 +358,7 @@ async fn a_connection_that_sends_no_request_yields_to_the_next() {
     }
 }
 
-/// What a client has asked for is not taken from it.
+/// An answer under way is never cut off for another client.
 #[tokio::test]
 async fn what_is_being_answered_stays_and_a_known_host_has_its_place() {
     let (asked, mut has_asked) = mpsc::unbounded_channel();

@@ -1,7 +1,6 @@
-//! CAs of ours. The one that signs for the server has generations: while one takes the place of another, both are
-//! trusted.
+//! The appliance's CAs. The CA that signs for the server has generations: while one replaces another, both are trusted.
 //!
-//! | | the server's chain | what hosts and people are told to trust |
+//! | | the server's chain | trusted by hosts and people |
 //! |---|---|---|
 //! | one CA | server ← CA | the CA |
 //! | overlap | server ← old CA, and a certificate of the old CA's key by the new CA | the new CA and the old one |
@@ -12,15 +11,15 @@
 //!      ◄──────── `--undo` ────────    ◄──────────── `--undo` ────────────
 //! ```
 //!
-//! So a client that trusts either of them takes the chain of the overlap. (The other way round, a certificate of the
-//! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
+//! So a client that trusts either of them accepts the chain of the overlap. (A certificate of the new key by the old CA
+//! would not work for clients that check path lengths: our first CAs allow no CA below them.)
 //!
-//! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that
-//! trusts the old CA alone; which ones do is not known here. The clock has certificates renewed, with the same keys
-//! ([`CaUpkeep`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key
-//! is then put aside as `NAME.key.retired`, until the next end: [`AuthorityBook::undo`] takes it back.
+//! A clock never ends a CA. It may be wrong by years, and every disk and kubeconfig that trusts only the old CA is cut
+//! off when that ends; the appliance does not know which ones do. The clock renews certificates with the same keys
+//! ([`CaUpkeep`] lists its requests), and begins an overlap, which cuts nothing off. A person ends it. The old key is
+//! then kept as `NAME.key.retired` until the next end: [`AuthorityBook::undo`] restores it.
 //!
-//! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
+//! The CAs are in one file, `pki/authorities.json`, which is replaced whole; the keys are in files beside it.
 
 use std::path::Path;
 
@@ -30,27 +29,24 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    BACKDATE, CertificateRecord,
-    ca_upkeep::{CaUpkeep, Renewal},
-    key, set_validity,
-};
+use super::ca_upkeep::{CaUpkeep, Renewal};
+use super::{BACKDATE, CertificateRecord, key, set_validity};
 use crate::serve::data_dir::DataDir;
 
 pub(super) const CA_YEARS: i64 = 10;
 const BOOK: &str = "pki/authorities.json";
 const COMMON_NAME: &str = "Firesteel appliance CA";
-/// Earlier CAs that are remembered, so that stubs which still hold one are known as ours: 60 years of them.
+/// How many earlier CAs are remembered, so that stubs which still hold one are recognised as ours: 60 years of them.
 const PAST_MAX: usize = 8;
 
 /// A CA that is not rotated.
 pub(crate) struct CertificateAuthority {
-    /// Its certificate.
+    /// The certificate in PEM.
     pub(crate) pem: String,
     pub(crate) issuer: Issuer<'static, KeyPair>,
 }
 
-/// Loads or makes a CA: its key stays, its certificate is made anew when the clock says that it must.
+/// Loads or makes a CA: its key stays, and its certificate is renewed when the clock requires it.
 pub(crate) fn authority(
     data: &DataDir,
     name: &str,
@@ -63,7 +59,7 @@ pub(crate) fn authority(
     let params = ca_params(common_name, &made, 0)?;
     let fits = CertificateRecord::read(data, &made_file).is_some_and(|made| made.fits(now));
     if !fits || !data.path(&file).exists() {
-        let certificate = params.self_signed(&key).with_context(|| format!("signing {file}"))?;
+        let certificate = params.self_signed(&key).with_context(|| format!("could not sign {file}"))?;
         data.write(&file, certificate.pem().as_bytes())?;
         data.write(&made_file, &serde_json::to_vec(&made)?)?;
     }
@@ -74,16 +70,16 @@ pub(crate) fn authority(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AuthorityBook {
     pub(super) current: Generation,
-    /// During an overlap.
+    /// The CA that replaces the current one, during an overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<Generation>,
-    /// The one whose overlap ended last: its key is still there, under another name.
+    /// The CA whose overlap ended last: its key is still there, under another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) retired: Option<Generation>,
-    /// The highest number that a CA had whose rotation was taken back. Each CA has a name of its own.
+    /// The highest number of a CA whose rotation was undone. No two CAs have the same name.
     #[serde(default, skip_serializing_if = "is_zero")]
     taken_back: u32,
-    /// In PEM, the oldest first.
+    /// The earlier CAs in PEM, the oldest first.
     #[serde(default)]
     pub(super) past: Vec<String>,
 }
@@ -95,21 +91,21 @@ pub(super) struct Generation {
     pub(super) made: CertificateRecord,
 }
 
-/// What was taken back.
+/// The step that was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoneRotation {
     /// The end of an overlap: both CAs are trusted again.
     End,
-    /// The beginning of one: the CA is the only one, as before.
+    /// The beginning of an overlap: the CA is the only one again.
     Beginning,
 }
 
-/// Why nothing is taken back.
+/// Why no step was undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UndoRotationError {
-    #[error("no rotation of the CA is under way, and none has ended whose old CA is still there")]
+    #[error("no rotation of the CA is under way, and no old CA is left from one that has ended")]
     Nothing,
-    #[error("the old CA cannot be taken back: its key is gone; put it back as {file} from a copy of the folder")]
+    #[error("could not undo the end of the old CA: its key is gone; put it back as {file} from a copy of the folder")]
     NoKey { file: String },
     #[error("the CA is so old that its rotation would begin again at once (serve --ca-years)")]
     Due,
@@ -120,7 +116,7 @@ impl Generation {
         Self::sign(data, number, validity(now)?)
     }
 
-    /// The same CA with another certificate.
+    /// Makes another certificate for the same CA.
     fn renewed(&self, data: &DataDir, renewal: Renewal, now: Timestamp) -> anyhow::Result<Self> {
         let mut made = validity(now)?;
         if renewal == Renewal::FromBefore {
@@ -132,11 +128,11 @@ impl Generation {
     fn sign(data: &DataDir, number: u32, made: CertificateRecord) -> anyhow::Result<Self> {
         let key = key(data, &key_file(number))?;
         let params = ca_params(&common_name(number), &made, path_length(number))?;
-        let certificate = params.self_signed(&key).context("signing a CA")?;
+        let certificate = params.self_signed(&key).context("could not sign a CA")?;
         Ok(Self { number, pem: certificate.pem(), made })
     }
 
-    /// With its key.
+    /// Returns the CA with its key, ready to sign.
     pub(super) fn issuer(&self, data: &DataDir) -> anyhow::Result<Issuer<'static, KeyPair>> {
         let params = ca_params(&common_name(self.number), &self.made, path_length(self.number))?;
         Ok(Issuer::new(params, key(data, &key_file(self.number))?))
@@ -149,11 +145,11 @@ impl Generation {
 }
 
 impl AuthorityBook {
-    /// Reads what there is, makes what is missing, and does what the clock says. `years`: the age at which a rotation
+    /// Reads the CAs, makes missing ones, and does what the clock requires. `years` is the age at which a rotation
     /// begins.
     pub(super) fn open(data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<Self> {
         let stored: Option<Self> = if data.path(BOOK).exists() {
-            Some(serde_json::from_str(&data.read_text(BOOK)?).with_context(|| format!("reading {BOOK}"))?)
+            Some(serde_json::from_str(&data.read_text(BOOK)?).with_context(|| format!("could not read {BOOK}"))?)
         } else {
             Self::legacy_authority(data)?
         };
@@ -172,7 +168,7 @@ impl AuthorityBook {
         Ok(book)
     }
 
-    /// As earlier versions left it: one CA, its certificate and what that was made for in files.
+    /// Reads the files of earlier versions: one CA, its certificate, and what that was made for.
     fn legacy_authority(data: &DataDir) -> anyhow::Result<Option<Self>> {
         let Some(made) = CertificateRecord::read(data, "pki/ca.json").filter(|_| data.path("pki/ca.crt").exists())
         else {
@@ -204,10 +200,10 @@ impl AuthorityBook {
         Ok(())
     }
 
-    /// Begins an overlap; once is enough.
+    /// Begins an overlap, unless there is one.
     pub(super) fn begin(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
         if self.next.is_none() {
-            let number = self.current.number.max(self.taken_back).checked_add(1).context("counting CAs")?;
+            let number = self.current.number.max(self.taken_back).checked_add(1).context("could not count CAs")?;
             self.next = Some(Generation::make(data, number, now)?);
             self.store(data)?;
             tracing::info!(number, "a new CA: both are trusted until `firesteel rotate-ca --finish`");
@@ -215,7 +211,7 @@ impl AuthorityBook {
         Ok(())
     }
 
-    /// Ends an overlap by its owner's word. `false`: there is none.
+    /// Ends an overlap at its owner's request. Returns `false` if there is none.
     pub(super) fn finish(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<bool> {
         let Some(next) = self.next.take() else { return Ok(false) };
         let old = std::mem::replace(&mut self.current, next);
@@ -225,9 +221,9 @@ impl AuthorityBook {
         self.store(data)?;
         let (key, aside) = (data.path(&key_file(number)), data.path(&retired_file(number)));
         if let Err(error) = std::fs::rename(&key, &aside) {
-            tracing::warn!(file = %key.display(), %error, "could not put the key of the old CA aside");
+            tracing::warn!(file = %key.display(), %error, "could not rename the key of the old CA: it stays as it is");
         }
-        // The one before signs nothing any more, and a key that is gone cannot be stolen.
+        // The CA before it signs nothing any more, and a deleted key cannot be stolen.
         if let Some(before) = before {
             remove(&data.path(&retired_file(before.number)));
         }
@@ -236,7 +232,7 @@ impl AuthorityBook {
         Ok(true)
     }
 
-    /// Takes back the last step of a rotation: its end, or its beginning.
+    /// Undoes the last step of a rotation: its end, or its beginning.
     pub(super) fn undo(
         &mut self,
         data: &DataDir,
@@ -249,9 +245,9 @@ impl AuthorityBook {
     fn undo_end(&mut self, data: &DataDir) -> anyhow::Result<Result<UndoneRotation, UndoRotationError>> {
         let Some(old) = self.retired.clone() else { return Ok(Err(UndoRotationError::Nothing)) };
         let (key, aside) = (data.path(&key_file(old.number)), data.path(&retired_file(old.number)));
-        // A process that was killed in the middle may have given it its name already, or not yet another one.
+        // A process that was killed in between may have renamed the key already, or not yet.
         if aside.exists() {
-            std::fs::rename(&aside, &key).with_context(|| format!("giving {} its name again", aside.display()))?;
+            std::fs::rename(&aside, &key).with_context(|| format!("could not rename {} back", aside.display()))?;
         } else if !key.exists() {
             return Ok(Err(UndoRotationError::NoKey { file: retired_file(old.number) }));
         }
@@ -278,7 +274,7 @@ impl AuthorityBook {
         self.remember(next.pem);
         self.store(data)?;
         remove(&data.path(&key_file(number)));
-        tracing::info!(number, "the rotation of the CA is taken back: the CA is the only one");
+        tracing::info!(number, "the rotation of the CA is undone: the CA is the only one");
         Ok(Ok(UndoneRotation::Beginning))
     }
 
@@ -292,12 +288,12 @@ impl AuthorityBook {
         data.write(BOOK, &serde_json::to_vec_pretty(self)?)
     }
 
-    /// What is trusted now: the new CA first.
+    /// Returns the CAs that are trusted now: the new one first.
     pub(super) fn bundle(&self) -> String {
         self.next.iter().chain([&self.current]).map(|one| one.pem.as_str()).collect()
     }
 
-    /// The current CA's key, signed by the next CA.
+    /// Returns the current CA's key, signed by the next CA.
     pub(super) fn crossed(&self, data: &DataDir) -> anyhow::Result<Option<String>> {
         let Some(next) = &self.next else { return Ok(None) };
         let number = self.current.number;
@@ -307,7 +303,7 @@ impl AuthorityBook {
         let mut params = ca_params(&common_name(number), &made, 0)?;
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key(data, &key_file(number))?, &next.issuer(data)?);
-        Ok(Some(certificate.context("signing the old CA by the new one")?.pem()))
+        Ok(Some(certificate.context("could not sign the old CA by the new one")?.pem()))
     }
 }
 
@@ -315,7 +311,7 @@ fn key_file(number: u32) -> String {
     if number == 1 { "pki/ca.key".to_owned() } else { format!("pki/ca-{number}.key") }
 }
 
-/// Of a CA whose overlap has ended.
+/// Returns the name of the key of a CA whose overlap has ended.
 fn retired_file(number: u32) -> String {
     format!("{}.retired", key_file(number))
 }
@@ -330,12 +326,12 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Each has its own: two CAs of one name are one to a client that looks for a name.
+/// Returns the name of a CA. Each has its own: a client that looks CAs up by name would take two of one name for one.
 fn common_name(number: u32) -> String {
     if number == 1 { COMMON_NAME.to_owned() } else { format!("{COMMON_NAME} {number}") }
 }
 
-/// The first one was made without rotations in mind.
+/// Returns the path length: the first CA was made without rotations in mind.
 fn path_length(number: u32) -> u8 {
     u8::from(number > 1)
 }

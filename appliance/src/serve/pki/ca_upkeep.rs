@@ -1,18 +1,18 @@
-//! What the clock asks of the CAs that sign for the server: other certificates, and the beginning of a rotation. Pure.
+//! Decides what the clock requires of the CAs that sign for the server: new certificates, and the beginning of a
+//! rotation. Pure.
 //!
-//! A clock may be wrong by years, and right again later. So it asks for nothing that takes something away from a
-//! client.
+//! A clock may be wrong by years, and right again later. So it never cuts a client off.
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 
 use super::CertificateRecord;
 
-/// What the clock asks for. It never asks for the end of a CA.
+/// The requests of the clock. It never ends a CA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CaUpkeep {
-    /// The next CA's certificate is of another time, or near its end.
+    /// The next CA needs a certificate: its own begins in the future, or is near its end.
     pub(super) renews_next: bool,
-    /// The same of the current one.
+    /// How the current CA's certificate is renewed.
     pub(super) renewal: Renewal,
     /// The current CA is old enough for a rotation.
     pub(super) begins: bool,
@@ -21,15 +21,15 @@ pub(super) struct CaUpkeep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     No,
-    /// The certificate begins as before. If the clock is ahead, what is handed out meanwhile holds when it is right
-    /// again.
+    /// The certificate begins when the last one did. If the clock is ahead, certificates that are issued meanwhile stay
+    /// valid when it is right again.
     FromBefore,
     /// The certificate was made by a clock that was ahead.
     FromNow,
 }
 
 impl CaUpkeep {
-    /// Pure. `years`: the age at which a rotation begins.
+    /// Decides by the certificates and the time. `years` is the age at which a rotation begins. Pure.
     pub(super) fn of(
         current: &CertificateRecord,
         next: Option<&CertificateRecord>,
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
     use crate::serve::pki::authority::validity;
 
-    /// Years of 365 days after the making of the CA.
+    /// The time so many years of 365 days after the CA was made.
     fn at(years: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::from_hours(24 * 365 * years)
     }
 
-    /// What the clock asks for, whatever it shows: never the end of a CA.
+    /// Whatever the clock shows, it never ends a CA.
     #[test]
     fn a_clock_asks_for_certificates_and_for_beginnings() {
         use Renewal::{FromBefore, FromNow, No};
@@ -72,12 +72,12 @@ mod tests {
             (at(7), false, No, false, false),
             (at(9), false, No, false, true),
             (at(9), true, No, false, false),
-            // The old CA ends, and both have ended.
+            // The old CA ends; then both have ended.
             (at(10), true, FromBefore, false, false),
             (at(10), false, FromBefore, false, true),
             (at(19), true, FromBefore, true, false),
             (at(40), true, FromBefore, true, false),
-            // The clock was ahead when they were made, or has gone back.
+            // The clock was ahead when they were made, or was set back.
             (at(-1), false, FromNow, false, false),
             (at(-1), true, FromNow, true, false),
             (at(3), true, No, true, false),

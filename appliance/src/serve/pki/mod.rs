@@ -1,30 +1,28 @@
-//! The appliance's certificates: an own CA made at first start, and one server certificate for all
-//! listeners. Those of its clients have a CA of their own (`crate::access::certificates`).
+//! The appliance's certificates: a CA made at the first start, and one server certificate for all listeners. The CA of
+//! its clients is a separate one (`crate::access::certificates`).
 //!
-//! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4). Its certificate is
-//! made anew when an address changes or its end is near; the CA, which stubs on disks trust, is rotated with an overlap
-//! that only a person ends ([`authority`]); and both are made anew when the clock says that they are of another time:
-//! an appliance whose clock was wrong by years when it first started would otherwise be refused by everybody once it is
-//! right. All of it happens while the process serves ([`Pki::renew`]).
+//! The server's *key* never changes, since agents pin it (`pin_sha256`, RFC 7469 section 2.4). Its certificate is
+//! renewed when an address changes or its end is near. The CA, which stubs on disks trust, is rotated with an overlap
+//! that only a person ends ([`authority`]). Both are renewed when the clock shows that they begin in the future: if the
+//! clock was wrong by years at the first start, all clients would refuse them once it is right. All of this happens
+//! while the process serves ([`Pki::renew`]).
 
 mod authority;
 mod ca_upkeep;
 mod server;
 
-use std::{
-    net::IpAddr,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use firesteel_runtime::{Trust, TrustBundle};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use ring::digest;
-use rustls::{
-    ConfigBuilder, ServerConfig, WantsVerifier, pki_types::CertificateDer, server::danger::ClientCertVerifier,
-};
+use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 
 use super::data_dir::DataDir;
 use authority::AuthorityBook;
@@ -35,18 +33,18 @@ pub use server::ServerNames;
 
 /// Age of the CA at which its rotation begins, two years before its end (S1-3.3).
 pub const CA_YEARS_DEFAULT: u8 = 8;
-/// Renewed this long before the end, as upstream does (S0-6: one year, 30 days).
+/// How long before its end a certificate is renewed, as in upstream (S0-6: one year, 30 days).
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Clocks of fresh hosts lag behind; a certificate that begins "now" would be refused by them.
+/// How far back certificates begin: clocks of fresh hosts are behind, and would refuse one that begins "now".
 const BACKDATE: SignedDuration = SignedDuration::from_hours(48);
 
-/// Everything that TLS needs. Clones share it.
+/// Keys, certificates and TLS configurations. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Pki {
     pub ca_file: PathBuf,
-    /// sha256 of the server's SubjectPublicKeyInfo, hexadecimal.
+    /// The SHA-256 of the server's SubjectPublicKeyInfo, in hexadecimal.
     pub pin_sha256: String,
-    /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
+    /// The server's TLS 1.2 and 1.3, for Ignition, curl, kubectl and agents.
     pub server: Arc<ServerConfig>,
     trust: Trust,
     inner: Arc<PkiState>,
@@ -58,7 +56,7 @@ struct PkiState {
     ca_years: u8,
     key: KeyPair,
     resolver: Arc<Reloaded>,
-    /// What is on disk is changed by one at a time.
+    /// The lock under which the files are changed.
     held: Mutex<SigningChain>,
 }
 
@@ -73,26 +71,26 @@ struct SigningChain {
     chain: Vec<CertificateDer<'static>>,
 }
 
-/// How the CA is.
+/// The state of the CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaStatus {
     /// When the CA ends that signs for the server.
     pub ends: Timestamp,
-    /// When the one ends that takes its place, during an overlap.
+    /// When the CA that replaces it ends, during an overlap.
     pub next_ends: Option<Timestamp>,
-    /// When that one was made: what was installed before may trust the old one alone.
+    /// When that CA was made: hosts installed before may trust the old one alone.
     pub begun: Option<Timestamp>,
 }
 
-/// What a certificate was made for; kept beside it.
+/// The purpose of a certificate; stored beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 struct CertificateRecord {
-    /// None for the CA.
+    /// The server's addresses; empty for a CA.
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
-    /// Digest of the CA that signed it.
+    /// The digest of the CA that signed it.
     #[serde(skip_serializing_if = "String::is_empty")]
     issuer: String,
     not_before: Timestamp,
@@ -108,14 +106,14 @@ impl CertificateRecord {
         (&self.addresses, &self.names, &self.issuer) == (&other.addresses, &other.names, &other.issuer)
     }
 
-    /// Valid, and for some time yet.
+    /// Tells whether the certificate is valid, and not near its end.
     fn fits(&self, now: Timestamp) -> bool {
         self.not_before <= now && now + RENEW_BEFORE < self.not_after
     }
 }
 
 impl Pki {
-    /// Loads or makes CA, key and certificate.
+    /// Loads CA, key and certificate, and makes missing ones.
     ///
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
@@ -124,7 +122,7 @@ impl Pki {
         Self::open_for(data, names, CA_YEARS_DEFAULT, now)
     }
 
-    /// The same with names beside addresses, and another age at which the CA is rotated.
+    /// Loads or makes them, with DNS names besides addresses, and another age at which the CA is rotated.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -155,29 +153,29 @@ impl Pki {
         })
     }
 
-    /// PEM of the CA, for clients and stubs; of both during an overlap.
+    /// Returns the CA in PEM, for clients and stubs; both CAs during an overlap.
     #[must_use]
     pub fn ca_pem(&self) -> String {
         self.trust.pem()
     }
 
-    /// The same as it changes.
+    /// Returns the trusted CAs as a value that follows changes.
     #[must_use]
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// When the certificates in use end.
+    /// Returns when the certificates in use end.
     ///
     /// # Errors
-    /// When one of ours cannot be read.
+    /// When a certificate of ours cannot be read.
     pub fn ends(&self) -> anyhow::Result<Vec<(&'static str, Timestamp)>> {
         let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
         let server = held.chain.first().map(end).transpose()?;
         Ok(server.map(|ends| ("server", ends)).into_iter().chain([("ca", held.book.current.made.not_after)]).collect())
     }
 
-    /// How the CA is.
+    /// Returns the state of the CA.
     #[must_use]
     pub fn ca_state(&self) -> CaStatus {
         let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,15 +187,15 @@ impl Pki {
         }
     }
 
-    /// Makes anew what is near its end, begins a rotation by age, and serves what there is then.
+    /// Renews certificates near their end, begins a rotation by age, and serves the result.
     ///
     /// # Errors
-    /// As [`Pki::open`]; what was served before is served on.
+    /// As [`Pki::open`]; the earlier certificates are then served on.
     pub fn renew(&self, now: Timestamp) -> anyhow::Result<()> {
         self.change(now, |_, _| Ok(()))
     }
 
-    /// Begins an overlap with a new CA; once is enough.
+    /// Begins an overlap with a new CA, unless there is one.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -205,7 +203,7 @@ impl Pki {
         self.change(now, |book, data| book.begin(data, now))
     }
 
-    /// Ends the overlap: the new CA is the only one. `false`: there is no overlap.
+    /// Ends the overlap: the new CA is the only one. Returns `false` if there is no overlap.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -213,7 +211,7 @@ impl Pki {
         self.change(now, |book, data| book.finish(data, now))
     }
 
-    /// Takes back the last step of a rotation, or says why not.
+    /// Undoes the last step of a rotation, or says why it cannot.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -231,11 +229,11 @@ impl Pki {
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut book = AuthorityBook::open(data, *ca_years, now)?;
         let changed = change(&mut book, data)?;
-        // What it left is written out, `pki/ca.crt` too.
+        // This writes `pki/ca.crt` as well.
         let book = AuthorityBook::open(data, *ca_years, now)?;
         let is_other = book != held.book;
         let chain = server::chain(data, names, now, &book, key)?;
-        // The certificate in the middle is signed anew each time.
+        // The intermediate certificate is signed again each time.
         if is_other || chain.first() != held.chain.first() {
             resolver.set(chain.clone(), key)?;
             *held = SigningChain { book, chain };
@@ -245,7 +243,7 @@ impl Pki {
         Ok(changed)
     }
 
-    /// The same listener, which asks clients for a certificate and does without one.
+    /// Returns TLS for the same server that asks clients for a certificate, and works without one.
     ///
     /// # Errors
     /// When TLS cannot be prepared.
@@ -261,25 +259,25 @@ fn trusted(book: &AuthorityBook) -> TrustBundle {
     TrustBundle { current: book.bundle(), past: book.past.clone() }
 }
 
-/// When a certificate ends, as it says itself.
+/// Returns when a certificate ends.
 fn end(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).context("reading a certificate of ours")?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).context("reading a certificate's end")
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).context("could not read a certificate")?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).context("could not read a certificate's end")
 }
 
 /// TLS 1.2 and 1.3, for all listeners.
 fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>> {
     ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .context("choosing TLS versions")
+        .context("could not choose TLS versions")
 }
 
 fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     if !data.path(name).exists() {
-        let made = KeyPair::generate().context("making a key pair")?;
+        let made = KeyPair::generate().context("could not make a key pair")?;
         data.write(name, made.serialize_pem().as_bytes())?;
     }
-    KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
+    KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("could not read {name}"))
 }
 
 fn set_validity(params: &mut CertificateParams, made: &CertificateRecord) -> anyhow::Result<()> {

@@ -1,34 +1,31 @@
-//! The server's certificate, and TLS that takes another one without a restart.
+//! The server's certificate, and TLS that changes it without a restart.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType};
-use rustls::{
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
-};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 use super::{CertificateRecord, authority::AuthorityBook, set_validity};
 use crate::serve::data_dir::DataDir;
 
 const SERVER_DAYS: i64 = 365;
-/// When each certificate of the server begins: in 2000. The clock here may be wrong, and so may that of a client;
-/// neither is a reason to refuse the one key that it is about.
+/// The beginning of each server certificate: the year 2000. The clock here may be wrong, and so may a client's; neither
+/// is a reason to refuse the pinned key.
 const BEGINS: Timestamp = Timestamp::constant(946_684_800, 0);
-/// A clock that was set back by less is no reason for another certificate.
+/// A clock that was set back by less does not require another certificate.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// By what the server is called.
+/// The names and addresses of the server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerNames {
     pub addresses: Vec<IpAddr>,
-    /// DNS names beside `localhost`.
+    /// The DNS names besides `localhost`.
     pub names: Vec<String>,
 }
 
@@ -43,7 +40,7 @@ impl ServerNames {
     }
 }
 
-/// What every handshake takes at its beginning; connections that are there go on.
+/// The certificate that every handshake uses; open connections keep theirs.
 #[derive(Debug)]
 pub(super) struct Reloaded(RwLock<Arc<CertifiedKey>>);
 
@@ -52,7 +49,7 @@ impl Reloaded {
         Ok(Self(RwLock::new(Arc::new(certified(chain, key)?))))
     }
 
-    /// Another chain of the same key from now on.
+    /// Uses another chain of the same key from now on.
     pub(super) fn set(&self, chain: Vec<CertificateDer<'static>>, key: &KeyPair) -> anyhow::Result<()> {
         let certified = Arc::new(certified(chain, key)?);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = certified;
@@ -68,12 +65,12 @@ impl ResolvesServerCert for Reloaded {
 
 fn certified(chain: Vec<CertificateDer<'static>>, key: &KeyPair) -> anyhow::Result<CertifiedKey> {
     let private = PrivateKeyDer::try_from(key.serialize_der())
-        .map_err(|reason| anyhow::anyhow!("reading the server's key: {reason}"))?;
+        .map_err(|reason| anyhow::anyhow!("could not read the server's key: {reason}"))?;
     CertifiedKey::from_der(chain, private, &rustls::crypto::ring::default_provider())
-        .context("loading the server certificate")
+        .context("could not load the server certificate")
 }
 
-/// The server's certificate and what leads to a CA; made anew where the stored one does not fit.
+/// Returns the server's certificate and the chain to a CA; makes another one if the stored one does not fit.
 pub(super) fn chain(
     data: &DataDir,
     names: &ServerNames,
@@ -89,14 +86,14 @@ pub(super) fn chain(
         not_before: BEGINS,
         not_after: now + SignedDuration::from_hours(24 * SERVER_DAYS),
     };
-    // One that ends too late was made by a clock that was ahead.
+    // A certificate that ends too late was made when the clock was ahead.
     let is_good =
         |made: CertificateRecord| made.is_for(&wanted) && made.fits(now) && made.not_after <= wanted.not_after + SLACK;
     let fits =
         CertificateRecord::read(data, "pki/server.json").is_some_and(is_good) && data.path("pki/server.crt").exists();
     if !fits {
         let dns = ["localhost".to_owned()].into_iter().chain(wanted.names.iter().cloned());
-        let mut params = CertificateParams::new(dns.collect::<Vec<_>>()).context("naming the server")?;
+        let mut params = CertificateParams::new(dns.collect::<Vec<_>>()).context("could not name the server")?;
         params.subject_alt_names.extend(wanted.addresses.iter().copied().map(SanType::IpAddress));
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "Firesteel appliance");
@@ -105,13 +102,13 @@ pub(super) fn chain(
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, &wanted)?;
         let issuer = book.current.issuer(data)?;
-        let certificate = params.signed_by(server_key, &issuer).context("signing the server certificate")?;
+        let certificate = params.signed_by(server_key, &issuer).context("could not sign the server certificate")?;
         data.write("pki/server.crt", certificate.pem().as_bytes())?;
         data.write("pki/server.json", &serde_json::to_vec(&wanted)?)?;
     }
-    let leaf = certificate(&data.read_text("pki/server.crt")?).context("reading pki/server.crt")?;
+    let leaf = certificate(&data.read_text("pki/server.crt")?).context("could not read pki/server.crt")?;
     let above = book.crossed(data)?.unwrap_or_else(|| book.current.pem.clone());
-    Ok(vec![leaf, certificate(&above).context("reading a CA of ours")?])
+    Ok(vec![leaf, certificate(&above).context("could not read a CA of ours")?])
 }
 
 fn certificate(pem: &str) -> anyhow::Result<CertificateDer<'static>> {

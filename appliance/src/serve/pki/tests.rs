@@ -24,8 +24,8 @@ fn the_key_outlives_a_change_of_address_and_the_certificate_does_not() {
     assert_ne!(data.read_text("pki/server.crt").unwrap(), before, "renewed within 30 days of its end");
 }
 
-/// The first start had a clock that was ahead, or had stood still: for years everybody would have refused
-/// certificates that were not valid yet, or not any more.
+/// The first start had a clock that was ahead, or had stood still: for years all clients would have refused
+/// certificates that were not valid yet, or had ended.
 #[test]
 fn certificates_of_a_clock_that_was_wrong_by_years_are_made_anew_by_the_same_keys() {
     let address = ["192.0.2.1".parse().unwrap()];
@@ -41,17 +41,17 @@ fn certificates_of_a_clock_that_was_wrong_by_years_are_made_anew_by_the_same_key
 
         trusts(&again.ca_pem(), &data, now).unwrap();
         assert!(trusts(&again.ca_pem(), &data, wrong).is_err(), "the judge has a clock");
-        // A disk that was installed meanwhile has the old CA, whose key is the same.
+        // A disk that was installed in the meantime has the old CA, whose key is the same.
         trusts(&first.ca_pem(), &data, now).unwrap();
     }
 }
 
-/// Whether a client with this CA and this clock takes the server's certificate.
+/// Verifies the server's certificate as a client with this CA and this clock.
 fn trusts(ca_pem: &str, data: &DataDir, now: Timestamp) -> Result<(), rustls::Error> {
     use rustls::client::danger::ServerCertVerifier as _;
     let certificate = |pem: &str| certificates(pem).pop().unwrap();
     let mut roots = rustls::RootCertStore::empty();
-    // In an overlap the old one, which signs, comes last.
+    // In an overlap the old CA, which signs, comes last.
     roots.add(certificate(ca_pem)).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
@@ -70,7 +70,7 @@ fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect()
 }
 
-/// Whether a client that trusts this CA alone takes what the server shows now.
+/// Tells whether a client that trusts this CA alone accepts the server's current chain.
 fn takes(pki: &Pki, ca: &CertificateDer<'static>, now: Timestamp) -> bool {
     use rustls::client::danger::ServerCertVerifier as _;
     let mut roots = rustls::RootCertStore::empty();
@@ -84,7 +84,7 @@ fn takes(pki: &Pki, ca: &CertificateDer<'static>, now: Timestamp) -> bool {
     judge.verify_server_cert(shown, above, &"192.0.2.1".try_into().unwrap(), &[], at).is_ok()
 }
 
-/// The same asked of OpenSSL, which minds the length of paths. `None` where it is not there.
+/// Asks OpenSSL, which checks the length of paths; `None` if it is not installed.
 fn openssl_takes(pki: &Pki, ca_pem: &str, now: Timestamp) -> Option<bool> {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -140,7 +140,7 @@ fn during_an_overlap_either_ca_is_enough_and_after_it_the_new_one() {
     assert!(takes(&last, &both[0], now), "and once more");
 }
 
-/// An appliance with one address, in a folder that goes with it.
+/// Makes an appliance with one address, in a folder that is removed with it.
 fn pki_at(now: Timestamp) -> (Pki, DataDir, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDir::open(directory.path()).unwrap();
@@ -158,7 +158,7 @@ fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
     pki.renew(now + years(8) + SignedDuration::from_hours(24 * 10)).unwrap();
     let begun = pki.ca_state();
     assert!(begun.next_ends.is_some_and(|ends| ends > now + years(17)), "{begun:?}");
-    // Near its end, after it, and when the new one has ended, too.
+    // The times: near its end, after it, and after the end of the new one.
     for late in [begun.ends - SignedDuration::from_hours(24 * 10), begun.ends + years(1), now + years(40)] {
         pki.renew(late).unwrap();
         let state = pki.ca_state();
@@ -169,7 +169,7 @@ fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
     assert!(pki.finish(now + years(40)).unwrap());
     assert!(!takes(&pki, &old, now + years(40)), "a person ends it");
 
-    // Another age, by the settings.
+    // The settings give another age.
     let directory = tempfile::tempdir().unwrap();
     let data = DataDir::open(directory.path()).unwrap();
     let early = Pki::open_for(&data, ServerNames::default(), 1, now).unwrap();
@@ -178,7 +178,7 @@ fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
 }
 
 /// Two starts with a wrong clock: the first began a rotation, and the second ended it. All disks and kubeconfigs that
-/// trusted the CA alone were refused from then on.
+/// trusted the old CA alone were cut off from then on.
 #[test]
 fn two_starts_with_a_wrong_clock_end_no_ca() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -193,14 +193,14 @@ fn two_starts_with_a_wrong_clock_end_no_ca() {
     if let Some(taken) = openssl_takes(&pki, &pem, now) {
         assert!(taken, "as OpenSSL sees it, which minds when a CA begins and ends");
     }
-    // What the wrong clock began is taken back.
+    // The rotation that the wrong clock began is undone.
     assert_eq!(pki.undo(now).unwrap(), Ok(UndoneRotation::Beginning));
     assert_eq!((pki.ca_state().next_ends, certificates(&pki.ca_pem()).len()), (None, 1));
     assert!(takes(&pki, &old, now));
     assert_eq!(pki.undo(now).unwrap(), Err(UndoRotationError::Nothing));
 }
 
-/// What is handed out under a clock that is ahead holds when it is right again.
+/// Certificates that are issued while the clock is ahead are valid when it is right again.
 #[test]
 fn a_certificate_that_a_clock_ahead_renewed_begins_as_before() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -238,10 +238,10 @@ fn an_end_is_taken_back_and_so_is_a_beginning() {
     assert_eq!(again.undo(now).unwrap(), Ok(UndoneRotation::Beginning));
     assert!(takes(&again, &old, now) && !takes(&again, &new, now));
     assert!(!data.path("pki/ca-2.key").exists(), "no client was given the new one alone");
-    // The next one is another CA, by another name.
+    // The next one is another CA, with another name.
     again.rotate(now).unwrap();
     assert!(data.path("pki/ca-3.key").exists() && again.trust().bundle().past.len() == 1);
-    // What one end put aside goes with the next.
+    // The next end removes the key that the last one kept.
     assert!(again.finish(now).unwrap());
     again.rotate(now).unwrap();
     assert!(again.finish(now).unwrap());
@@ -263,7 +263,7 @@ fn a_rotation_that_is_due_is_not_taken_back() {
     assert!(pki.ca_state().next_ends.is_some());
 }
 
-/// As an earlier version left it, whose clock ended overlaps.
+/// The files of an earlier version, whose clock ended overlaps.
 #[test]
 fn a_ca_that_a_clock_ended_under_an_earlier_version_is_taken_back() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -271,7 +271,7 @@ fn a_ca_that_a_clock_ended_under_an_earlier_version_is_taken_back() {
     let old = certificates(&pki.ca_pem())[0].clone();
     pki.rotate(now).unwrap();
     pki.finish(now).unwrap();
-    // An earlier version wrote no number of a CA whose rotation was taken back.
+    // An earlier version wrote no number of a CA whose rotation was undone.
     let book: serde_json::Value = serde_json::from_str(&data.read_text("pki/authorities.json").unwrap()).unwrap();
     assert!(book["retired"].is_object() && book.get("taken_back").is_none(), "{book}");
     let upgraded = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
@@ -279,13 +279,13 @@ fn a_ca_that_a_clock_ended_under_an_earlier_version_is_taken_back() {
     assert!(takes(&upgraded, &old, now));
 }
 
-/// Whoever trusts one of the two CAs alone could be helped no more, once the old key is gone.
+/// Once the old key is gone, clients that trust only one of the two CAs cannot be served any more.
 #[test]
 fn a_clock_that_was_wrong_ends_no_overlap() {
     let address = ["192.0.2.1".parse().unwrap()];
     let start = Timestamp::from_second(1_800_000_000).unwrap();
     let now = start + years(8);
-    // It stood still, or is ahead by more than either CA lives.
+    // It stood still, or is ahead by more than the life of either CA.
     for wrong in [Timestamp::UNIX_EPOCH, start + years(30)] {
         let directory = tempfile::tempdir().unwrap();
         let data = DataDir::open(directory.path()).unwrap();
@@ -307,7 +307,7 @@ fn a_clock_that_was_wrong_ends_no_overlap() {
     }
 }
 
-/// A handshake after the change shows the new certificate, and the listener was not started again.
+/// A handshake after the change shows the new certificate, although the listener was not restarted.
 #[tokio::test]
 async fn a_listener_takes_other_certificates_without_a_restart() {
     use tokio::net::{TcpListener, TcpStream};

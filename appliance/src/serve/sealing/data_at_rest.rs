@@ -1,24 +1,24 @@
-//! What is kept on the disk, and what of it is secret: the one table of kinds and files.
+//! The one table of kinds and files on the disk, and which of them are secret.
 //!
-//! Join data is what lets a machine join a cluster, or someone in: tokens, keys, passwords, and configs that hold
-//! them. Values of [`SEALED_KINDS`] are sealed in the database with their history. A new kind, or a new file in the data
-//! folder, has to be named here.
+//! Join data lets a machine join a cluster, or a person in: tokens, keys, passwords, and configs that hold them. Values
+//! of [`SEALED_KINDS`] are sealed in the database with their history. A new kind, or a new file in the data folder,
+//! must be named here.
 
 use firesteel_store::GroupResource;
 
-/// A kind whose values lie sealed in the database.
+/// A kind whose values are sealed in the database.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedKind {
     pub group: &'static str,
     pub plural: &'static str,
-    /// Several objects, for people.
+    /// The word for several objects, in messages.
     pub people_say: &'static str,
-    /// What they hold.
+    /// The secrets in its objects.
     pub holds: &'static str,
 }
 
 impl SealedKind {
-    /// Where its objects are in the store.
+    /// Returns the key range of its objects in the store.
     #[must_use]
     pub fn resource(&self) -> GroupResource {
         GroupResource::new(self.group, self.plural)
@@ -57,7 +57,7 @@ pub const SEALED_KINDS: [SealedKind; 4] = [
     ),
 ];
 
-/// A kind whose values lie in the clear, and why they may.
+/// A kind whose values are in the clear, and why they may be.
 #[derive(Clone, Copy, Debug)]
 pub struct ClearKind {
     pub group: &'static str,
@@ -116,10 +116,10 @@ pub const CLEAR_KINDS: [ClearKind; 35] = [
     clear("machine.openshift.io", "machinesets", REFERENCES),
 ];
 
-/// A file or folder of the data folder. All of them are their owner's alone.
+/// A file or folder of the data folder. Only its owner has access.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldFile {
-    /// Its name in the data folder, or how its name begins.
+    /// Its name in the data folder, or the prefix of its name.
     pub name: &'static str,
     pub holds: &'static str,
 }
@@ -129,7 +129,7 @@ const fn file(name: &'static str, holds: &'static str) -> HeldFile {
 }
 
 pub const FILES: [HeldFile; 12] = [
-    // With its lock, its log and its index.
+    // This includes its lock, its log and its index.
     file("resources.db", "all objects, as the tables of kinds say; their names in the clear"),
     file("leases.db", "addresses and MACs"),
     file("secrets", "keys"),

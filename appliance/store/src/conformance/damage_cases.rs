@@ -57,7 +57,7 @@ pub(super) async fn is_named_and_never_absent(backend: &impl ConformanceBackend)
     assert!(report.casts_doubt(|key| key.namespace == "default").is_some());
     assert!(store.damaged(&hosts, Some("other")).is_empty());
 
-    // Out of the database alone: an event that cannot be told is no gap.
+    // Out of the database alone: an event that cannot be read is no gap.
     drop(store);
     let store = backend.open();
     assert!(matches!(store.watch(&hosts, Revision(0)).await, Err(WatchError::Damaged(_))));
@@ -82,7 +82,7 @@ pub(super) async fn is_deleted_unread(backend: &impl ConformanceBackend) {
     assert!(store.get(&key(&hosts, "b")).await.unwrap().is_none());
     assert_eq!(store.list(ListRange::all(&hosts), 9).await.unwrap().items.len(), 1);
 
-    // What was before cannot be told, so that whoever followed begins anew, and finds it gone.
+    // The value before cannot be read, so a watcher begins again, and finds the object gone.
     assert_eq!(live.next().await.map(drop), Err(WatchError::Lagged));
     assert!(matches!(store.watch(&hosts, Revision(2)).await, Err(WatchError::Damaged(_))));
     let lease = create(&store, &leases, "l").await;

@@ -19,7 +19,7 @@ pub(super) struct BatchResult {
     pub(super) start: Revision,
     pub(super) outcomes: Vec<Result<Revision, CommitError>>,
     pub(super) events: Vec<StoreEvent>,
-    /// Kinds with a change of which nobody can say what was before, and the last such change.
+    /// Kinds with a change whose previous value cannot be read, and the last such change.
     pub(super) cuts: Vec<(GroupResource, Revision)>,
     pub(super) current: Revision,
 }
@@ -28,7 +28,8 @@ pub(super) struct BatchResult {
 pub(super) fn batch(
     database: &mut Database,
     meter: &mut Meter,
-    (commits, mut budget): (&[Commit], ChangeBudget),
+    commits: &[Commit],
+    mut budget: ChangeBudget,
     counted: &mut Vec<MeteredChange>,
 ) -> rusqlite::Result<BatchResult> {
     let Database { connection, keyring, damages, room } = database;
@@ -138,7 +139,7 @@ fn find(transaction: &Transaction<'_>, key: &ObjectKey) -> rusqlite::Result<Opti
 struct AppliedChange {
     event: StoreEvent,
     change: MeteredChange,
-    /// What was before cannot be told in the event.
+    /// Whether the event lacks the previous value, which cannot be read.
     is_cut: bool,
 }
 
@@ -222,7 +223,7 @@ fn previous_value(
     match row.open(keyring, key, at) {
         Ok((value, _)) => Ok((Some(value), bytes, false)),
         Err(cause) => {
-            tracing::error!(%key, "watches are not shown what was before a change, and begin anew: {cause}");
+            tracing::error!(%key, "could not read what was before a change; watches list it again: {cause}");
             Ok((None, bytes, true))
         }
     }

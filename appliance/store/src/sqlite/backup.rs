@@ -1,8 +1,8 @@
 //! A copy of the database as of one revision, made while others write, and what makes a store of
 //! such a copy again.
 //!
-//! The copy is SQLite's own `VACUUM INTO`: one read transaction, as long as the local disk needs,
-//! whatever the speed of whoever fetches the copy later; and nothing of a deleted row is in it.
+//! The copy is SQLite's own `VACUUM INTO`: one read transaction, as long as the local disk needs, however slowly a
+//! client fetches the copy later; and nothing of a deleted row is in it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -43,7 +43,7 @@ pub struct RestoredStore {
 /// What the restorer knows.
 #[derive(Clone, Copy, Debug)]
 pub struct RestoreContext {
-    /// Drawn at random, not zero.
+    /// The timeline's number, drawn at random, not zero.
     pub timeline: u32,
     pub now_ms: i64,
     /// When the backup was made.
@@ -56,7 +56,7 @@ pub struct RestoreContext {
 
 pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<Snapshot, SnapshotError> {
     let file = |source| SnapshotError::File { path: into.to_owned(), source };
-    // SQLite takes an empty file; made here, nobody else can read it.
+    // SQLite takes an empty file; made here, no other user can read it.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(into).map_err(file)?;
     let copied = (|| {
         let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

@@ -1,5 +1,5 @@
-//! In small steps beside the work: what an older program left without checksums gets them, and every
-//! change that is kept is compared with its own.
+//! Adds checksums to what an older program left without, and compares every kept change with its own: in small steps
+//! beside the work.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
@@ -63,17 +63,17 @@ fn sum_step(transaction: &Transaction<'_>, up_to: Revision) -> rusqlite::Result<
 /// What came of comparing some changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckedChanges {
-    /// Compared up to there.
+    /// The revision up to which changes were compared.
     pub through: Revision,
     pub changes: usize,
-    /// Of them, those that are not what was written.
+    /// Changes that are not what was written.
     pub damaged: usize,
     /// There are none after them.
     pub is_over: bool,
 }
 
-/// Compares the next changes after a revision with their checksums. What is damaged is in the log; an
-/// object that stands there is also told by whoever reads it.
+/// Compares the next changes after a revision with their checksums. What is damaged is in the log; if it is the newest
+/// state of an object, reads find it too.
 pub(crate) fn check_changes(database: &mut Database, after: Revision) -> Result<CheckedChanges, StoreReadError> {
     let transaction = database.connection.transaction()?;
     let most = i64::try_from(CHECK_STEP).unwrap_or(i64::MAX);

@@ -37,7 +37,7 @@ pub(super) fn step(
         // Nothing is written where nothing happened.
         return Ok(from);
     }
-    forget(transaction, meter, kind, (from, to))?;
+    forget(transaction, meter, kind, from, to)?;
     Ok(to)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn limit_step(
     if to == from {
         return Ok(None);
     }
-    forget(transaction, meter, Some(kind), (from, to))?;
+    forget(transaction, meter, Some(kind), from, to)?;
     Ok(Some(to))
 }
 
@@ -91,7 +91,8 @@ fn forget(
     transaction: Transaction<'_>,
     meter: &mut Meter,
     kind: Option<&GroupResource>,
-    (from, to): (Revision, Revision),
+    from: Revision,
+    to: Revision,
 ) -> rusqlite::Result<()> {
     let (first, last, deleted) = (integer(from), integer(to), code(ChangeKind::Deleted));
     let (group, resource) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.resource));

@@ -13,7 +13,7 @@ use crate::types::{GroupResource, ObjectKey, Revision};
 /// altered there is noticed; what an older program wrote is counted and summed later, step by step (see
 /// [`super::checksum_upgrade`]).
 /// `meta_copy` has each number of `meta` a second time, inverted, and `epoch_copy` those of `epoch`; triggers keep
-/// them, whoever writes.
+/// them with every write.
 pub(super) const SCHEMA_6: &str = "
     CREATE TABLE kind(
         id INTEGER PRIMARY KEY,

@@ -1,8 +1,8 @@
-//! Whether every change that is kept is found by whoever follows its kind.
+//! Whether watches find every change that is kept.
 //!
 //! The history of a kind is read by way of `sum`, which has the number of every change and of its kind. It is
 //! compared here with the index `log_kind`, which has the same in other pages, and each number is searched once: a
-//! search that leads astray would leave out what it passes. Where the two differ the history up to now is not told.
+//! search that leads astray would leave out what it passes. Where the two differ the history up to now is not served.
 
 use std::collections::BTreeMap;
 
@@ -37,11 +37,12 @@ pub(super) fn check(connection: &Connection, rows: &[KindRow], book: &DamageBook
 }
 
 fn cut(kind: &GroupResource, current: Revision, book: &DamageBook) {
-    tracing::error!(%kind, "the history of a kind may have gaps: who follows it lists it anew");
+    tracing::error!(%kind, "the history of a kind may have gaps; its watches list it again");
     book.set_floor(kind, current);
 }
 
-/// By the number of the kind; none where the numbers are not in their order, or a search does not find them.
+/// The changes by the number of the kind; none where the numbers are not in their order, or a search does not find
+/// them.
 fn summed(connection: &Connection, unsummed: i64) -> rusqlite::Result<Option<BTreeMap<i64, Numbers>>> {
     let mut summed: BTreeMap<i64, Numbers> = BTreeMap::new();
     let mut changes = connection.prepare("SELECT revision, kind FROM sum ORDER BY revision")?;

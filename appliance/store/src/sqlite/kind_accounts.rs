@@ -19,7 +19,7 @@ impl KindTally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KindVerdict {
     Sound,
-    /// The count is made anew.
+    /// The count is written again.
     Count,
     /// The list is.
     List,
@@ -27,8 +27,8 @@ pub(super) enum KindVerdict {
     Lost,
 }
 
-/// Pure. By what was counted, what is listed, and what the changes come to; none where it cannot be read, or was
-/// never written.
+/// Decides by what was counted, what is listed, and what the changes come to; none where it cannot be read, or was
+/// never written. Pure.
 pub(super) fn verdict(counted: Option<KindTally>, listed: Option<KindTally>, folded: Option<KindTally>) -> KindVerdict {
     match (counted, listed, folded) {
         (Some(counted), Some(listed), _) if counted == listed => KindVerdict::Sound,

@@ -13,7 +13,7 @@ pub(super) struct KindRow {
     pub(super) id: i64,
     pub(super) kind: GroupResource,
     pub(super) tally: KindTally,
-    /// Up to where objects are counted; all are where it is none.
+    /// The place up to which objects are counted; all are where it is none.
     pub(super) counted_to: Option<Place>,
 }
 

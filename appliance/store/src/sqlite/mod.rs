@@ -2,7 +2,7 @@
 //!
 //! `log` has one row for each revision that is still kept; `object` points each existing key at the
 //! row with its newest state. A value is therefore stored once. A row may go when the change that
-//! replaced it is compacted; rows that are somebody's newest state stay for ever.
+//! replaced it is compacted; rows that are the newest state of an object stay forever.
 //!
 //! ```sql
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
@@ -50,7 +50,6 @@ mod tests;
 mod write;
 mod writer;
 
-pub use crate::error::{disk_is_full, disk_is_full_at_start};
 pub use backup::{RestoreContext, RestoredStore, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
 pub use checksum_upgrade::CheckedChanges;
@@ -166,7 +165,7 @@ pub(crate) struct Sqlite {
     pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
     pub(crate) path: PathBuf,
     pub(crate) lineage: Lineage,
-    /// As of the opening.
+    /// The recorded time as of the opening.
     pub(crate) recorded: RecordedTime,
     pub(crate) damages: Arc<DamageBook>,
     pub(crate) room: Option<Arc<StoreRoom>>,
@@ -324,7 +323,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))
 }
 
-/// Of a database whose schema has it; of an older one, as if it were its first epoch.
+/// Reads the lineage of a database whose schema has it; of an older one, as if it were its first epoch.
 fn lineage(connection: &Connection) -> rusqlite::Result<Lineage> {
     if schema(connection)? < 3 {
         return Ok(Lineage::new(0, 0));
@@ -357,7 +356,7 @@ fn recorded(connection: &Connection) -> rusqlite::Result<RecordedTime> {
     Ok(RecordedTime { newest_ms: value("newest_ms")?, age_ms: value("age_ms")? })
 }
 
-/// Up to where the history is gone: of all kinds, or of one.
+/// The revision up to which the history is gone: of all kinds, or of one.
 fn compacted(connection: &Connection, kind: Option<&GroupResource>) -> rusqlite::Result<Revision> {
     connection
         .prepare_cached("SELECT max(value) FROM meta WHERE key IN ('compacted', ?1)")?

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// Free pages that the file keeps, 2 MiB: what is written next takes them.
 const KEPT_PAGES: u32 = 512;
-/// Of the others, as many are given back after a step of compaction.
+/// Free pages beyond these that are given back after a step of compaction.
 const STEP_PAGES: u32 = 500;
 
 /// How many there are.

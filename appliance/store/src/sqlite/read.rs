@@ -100,7 +100,7 @@ const EXISTS: &str = concat!(
       AND (o.namespace, o.name) > (?5, ?6) ORDER BY o.namespace, o.name LIMIT ?7"
 );
 
-/// The same without the values. They are all that existed then, but for those that have changed since.
+/// The list without the values. It has all that existed then, but for those that have changed since.
 const EXISTS_BARE: &str = "
     SELECT namespace, name, revision FROM object
     WHERE grp = ?1 AND resource = ?2 AND revision <= ?3 AND (?4 IS NULL OR namespace = ?4)
@@ -138,7 +138,7 @@ pub(crate) fn page(database: &mut Database, range: ListRange<'_>, limit: usize) 
     check_kind(damages, range.kind)?;
     let transaction = connection.transaction()?;
     let (at, current) = check_revision_bounds(&transaction, damages, range.kind, range.at)?;
-    // One more tells whether there are more; its value is not read.
+    // One more object than the limit shows whether there are more; its value is not read.
     let mut rows = if at == current {
         newest(&transaction, damages, range, at, limit)?
     } else {
@@ -227,7 +227,7 @@ fn existed(
 }
 
 /// What stood at a revision and was replaced since. Where a change since cannot be believed, that revision counts as
-/// forgotten: whoever asks for it begins anew at the newest.
+/// forgotten: its readers begin again at the newest.
 fn replaced(
     transaction: &Transaction<'_>,
     range: ListRange<'_>,
@@ -324,8 +324,8 @@ fn check_revision_bounds(
     Ok((at, current))
 }
 
-/// The events of a kind in (after, through], at most `limit`, in order. One that is damaged, or of which what was
-/// before is, ends it with an error: an event that is left out would be a change that nobody hears of.
+/// The events of a kind in (after, through], at most `limit`, in order. One that is damaged, or whose previous value
+/// is, ends it with an error: an event that is left out would be a change that no watch shows.
 pub(crate) fn history(
     database: &mut Database,
     kind: &GroupResource,

@@ -1,4 +1,4 @@
-//! From values in the clear to sealed ones, and from one key to the next, in steps between other writes.
+//! Seals values that are in the clear, and seals values again by the next key, in steps between other writes.
 //!
 //! ```text
 //!   each row, by revision: sealed by the new key    meta.sealing = its id, meta.resealed = how far
@@ -6,8 +6,8 @@
 //!   scrub: nothing of what was before is in the file                                  meta.scrub = 0
 //! ```
 //!
-//! Each step is one transaction that says how far it came, so a process that dies goes on from there. The old key
-//! stays in the keyring until the last row is sealed. Rows that are written meanwhile are sealed by the new key already.
+//! Each step is one transaction that says how far it came, so a process that dies goes on from there. The old key stays
+//! in the keyring until the last row is sealed. Rows that are written meanwhile are sealed by the new key already.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ const DONE: i64 = 1;
 /// What became of the sealed values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// Values that were sealed, or sealed anew.
+    /// Values that were sealed or sealed again.
     pub values: usize,
     /// Objects with a value that no key opens: it is damaged, and was left as it is.
     pub damaged: Vec<ObjectKey>,
@@ -90,7 +90,7 @@ pub(super) fn step(database: &mut Database) -> Result<ResealStep, ResealError> {
     if is_sealed(&database.connection, &keyring, id).map_err(unwritable)? {
         return Ok(ResealStep { resealed: Resealed::default(), is_over: true });
     }
-    check_structure(&database.damages).map_err(ResealError::Damaged)?;
+    check_structure(&database.damages, ResealError::Damaged)?;
     // What was there is overwritten with zeros, not only let go.
     database.connection.pragma_update(None, "secure_delete", true).map_err(unwritable)?;
     let transaction =
@@ -105,10 +105,10 @@ fn unwritable(error: rusqlite::Error) -> ResealError {
     if is_structural(&error) { ResealError::Damaged(words) } else { ResealError::Database(words) }
 }
 
-/// Nothing is moved about in a file whose structure is damaged: what seems free may be in use.
-pub(super) fn check_structure(damages: &DamageBook) -> Result<(), String> {
+/// Refuses to move anything in a file whose structure is damaged: what seems free may be in use.
+pub(super) fn check_structure(damages: &DamageBook, refusal: fn(String) -> ResealError) -> Result<(), ResealError> {
     if damages.has_structure() {
-        return Err("the database's file is damaged: stop the appliance and restore a backup".into());
+        return Err(refusal("the database's file is damaged: stop the appliance and restore a backup".into()));
     }
     Ok(())
 }

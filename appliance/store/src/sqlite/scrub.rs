@@ -97,7 +97,7 @@ pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<Scrub
     };
     let is_true_to_log = done.and_then(|is_true| transaction.commit().map(|()| is_true)).map_err(failed)?;
     if !is_true_to_log {
-        // Whoever asks waits before the next try: a damaged log may differ each time.
+        // The caller waits before the next try: a damaged log may differ each time.
         let text = "the copy of the log in the database has other rows than the log, which may be damaged";
         return Err(ResealError::Scrub(text.to_owned()));
     }
@@ -204,7 +204,7 @@ fn drop_next(transaction: &Connection) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// The same rows, in pages of their own.
+/// Moves the rows into pages of their own.
 fn move_table(transaction: &Connection, name: &str, made: &str) -> rusqlite::Result<()> {
     let mut with = parts(transaction, "index", name)?;
     with.extend(parts(transaction, "trigger", name)?);
@@ -262,7 +262,7 @@ fn parts(connection: &Connection, kind: &str, table: &str) -> rusqlite::Result<V
         .collect()
 }
 
-/// Of a statement that makes a table or an index: what comes after the names. It begins with a bracket.
+/// The rest of a statement that makes a table or an index, after the names. It begins with a bracket.
 fn after_name(sql: &str) -> &str {
     sql.find('(').map_or("", |bracket| &sql[bracket..])
 }

@@ -1,9 +1,9 @@
 //! A value as it lies in its row, and its checksum.
 //!
-//! The checksum is CRC-32 (IEEE 802.3) over key, revision, kind of the change, the revision before,
-//! whether it is sealed, and the bytes as they lie there. It tells damage and not an attacker: who can
-//! write to the file can write checksums, whatever their kind, as long as no secret is in them. It is
-//! kept in a table of its own, `sum`, so that no page holds both.
+//! The checksum is CRC-32 (IEEE 802.3) over key, revision, kind of the change, the revision before, whether it is
+//! sealed, and the bytes as they lie there. It shows damage and not an attacker: who can write to the file can write
+//! checksums, whatever their kind, as long as no secret is in them. It is kept in a table of its own, `sum`, so that no
+//! page holds both.
 
 use bytes::Bytes;
 use crc32fast::Hasher;
@@ -44,7 +44,7 @@ pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowHead {
     pub(super) revision: i64,
-    /// See [`super::write::code`].
+    /// See [`code`].
     pub(super) op: i64,
     pub(super) previous: i64,
     pub(super) sealed: bool,
@@ -103,7 +103,7 @@ pub(super) enum RowFound {
 }
 
 impl RowFound {
-    /// From `stored_columns`, of which this is the first one's place. The row is not there where the query
+    /// Reads the columns of `stored_columns`, the first of which is at this place. The row is not there where the query
     /// joined nothing to it.
     pub(super) fn of(row: &Row<'_>, column: usize) -> Self {
         match row.get_ref(column) {

@@ -6,10 +6,10 @@
 //!   log     the changes that led there                                        folded, they give the lists again
 //! ```
 //!
-//! The first two are compared when the database is opened, before anything is answered: a row of `object`
-//! that was lost would look like a deletion. So would one in the wrong place, which no search finds, so their
-//! order is compared as well. Where the two differ the third decides ([`super::kind_accounts`]): what is wrong is made
-//! anew, or nothing is answered about the kind.
+//! The first two are compared when the database is opened, before anything is answered: a row of `object` that was lost
+//! would look like a deletion. So would one in the wrong place, which no search finds, so their order is compared as
+//! well. Where the two differ the third decides ([`super::kind_accounts`]): what is wrong is written again, or nothing
+//! is answered about the kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub(super) fn note(
     Ok(())
 }
 
-/// Compares all kinds, makes anew what can be, and notes what cannot.
+/// Compares all kinds, writes again what can be written, and notes what cannot.
 pub(super) fn at_start(connection: &mut Connection, book: &DamageBook) -> rusqlite::Result<()> {
     let rows = if_whole(rows(connection), book)?.unwrap_or_default();
     let listed = if_whole(tallies(connection, &rows), book)?.flatten();
@@ -102,7 +102,7 @@ fn mend(
         let row = rows.iter().find(|row| row.kind == *kind);
         let tally = listed.and_then(|listed| listed.get(kind).copied()).unwrap_or_default();
         // It may have another number now than its changes say.
-        tracing::warn!(%kind, "the count of a kind's objects was damaged: it is made anew");
+        tracing::warn!(%kind, "the count of a kind's objects was damaged; it is written again");
         if if_whole(put_tally(connection, kind, row, tally), book)?.is_none() {
             book.broke(kind, "the count of its objects cannot be written".to_owned());
         }
@@ -138,7 +138,7 @@ fn put_tally(
     transaction.commit()
 }
 
-/// Writes all lists anew: by the changes, and as they are where those do not say it. False where it cannot be done.
+/// Writes all lists again: by the changes, and as they are where those do not say it. False where it cannot be done.
 fn relist(
     connection: &mut Connection,
     rows: &[KindRow],
@@ -170,7 +170,7 @@ fn relist(
     let found = if_whole(tallies(connection, rows), book)?.flatten();
     let is_whole = found.is_some_and(|found| wanted.iter().all(|(kind, tally)| found.get(kind) == Some(tally)));
     if is_whole {
-        tracing::warn!("a list of objects was damaged: the lists are made anew from their changes");
+        tracing::warn!("a list of objects was damaged; the lists are written again from their changes");
     }
     Ok(is_whole)
 }
@@ -319,7 +319,7 @@ pub(super) fn count_step(transaction: &Transaction<'_>) -> rusqlite::Result<bool
     Ok(true)
 }
 
-/// What is listed is counted anew, step by step: it was changed past the count.
+/// Counts what is listed again, step by step: it was changed past the count.
 pub(super) fn recount(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute("UPDATE kind SET objects = 0, sum = 0, at_namespace = '', at_name = ''", []).map(drop)
 }

@@ -281,7 +281,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
             let names: Vec<_> = page.items.iter().map(|o| (o.key.name.as_str(), o.revision.0)).collect();
             assert_eq!(names, [("kept", 4), ("old", 2)], "an object stays where it was");
             assert_eq!(page.revision, began);
-            // What a client saw before, what it saw of the lost history, and what nobody saw.
+            // What a client saw before, what it saw of the lost history, and what no client saw.
             let leases = GroupResource::new("example.org", "leases");
             let watch = store.watch(&leases, Revision(6)).await;
             assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began));

@@ -5,8 +5,8 @@
 //! those of it that matter are tried one by one with the reserve ([`low_space`]). Where one of them meets a damaged
 //! part of the file, the others do not pay for it.
 //!
-//! It counts what it writes ([`Meter`]), keeps the history of each kind within its limits, and the
-//! write-ahead log below its high-water mark ([`HighWater`]).
+//! It counts what it writes ([`Meter`](crate::meter::Meter)), keeps the history of each kind within its limits, and the
+//! write-ahead log below its high-water mark ([`HighWater`](crate::high_water::HighWater)).
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::recorded_time::RecordedTime;
 use crate::store_room::{ChangeBudget, ReserveUse};
 use crate::types::{GroupResource, Revision};
 
-/// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
+/// Changes in one transaction: enough to hide an fsync, few enough that no caller waits long for it.
 const BATCH_MAX: usize = 256;
 /// Bytes of the values in one transaction, but for the last of them: it is in the log as a whole before anything of
 /// it can leave.
@@ -59,7 +59,7 @@ pub(crate) enum StoreWriterCommand {
     },
     /// Removes a part of what is in the file and is no row.
     Scrub {
-        /// Free on the disk.
+        /// Free bytes on the disk.
         free_bytes: u64,
         answer: oneshot::Sender<Result<scrub::ScrubStep, ResealError>>,
     },
@@ -152,7 +152,7 @@ impl StoreWriter {
     }
 
     fn scrub(&mut self, free_bytes: u64) -> Result<scrub::ScrubStep, ResealError> {
-        reseal::check_structure(&self.database.damages).map_err(ResealError::Scrub)?;
+        reseal::check_structure(&self.database.damages, ResealError::Scrub)?;
         scrub::step(&mut self.database.connection, free_bytes)
     }
 
@@ -279,7 +279,7 @@ impl StoreWriter {
     /// Writes what may be written of a batch, and counts it.
     fn apply(&mut self, batch: &[Commit], budget: ChangeBudget) -> rusqlite::Result<BatchResult> {
         let mut counted = Vec::with_capacity(batch.len());
-        let applied = apply::batch(&mut self.database, &mut self.meter, (batch, budget), &mut counted);
+        let applied = apply::batch(&mut self.database, &mut self.meter, batch, budget, &mut counted);
         match &applied {
             Ok(applied) => self.meter.reached(applied.current),
             // If it is durable after all, the revision says so, and all is counted again.

@@ -1,28 +1,24 @@
-//! Fetches what is wanted of a stream, one artifact after the other, and tells how far it is.
+//! Fetches what is wanted of a stream, one artifact after the other, and writes how far it is.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_facts::shown_url;
 use firesteel_images::import::AcquisitionStage;
 use firesteel_resources::boot_image_stream::ArtifactStatus;
+use firesteel_runtime::lock;
 
 use super::Follower;
-use crate::{
-    Tell, controller::lock, depot::DepotFailure, download_speed, releases, stream_record::RunningDownload,
-    stream_status,
-};
+use crate::{Tell, depot::DepotFailure, download_speed, releases, stream_record::RunningDownload, stream_status};
 
 /// How often a download under way is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// And so often until it is known how much room it takes: a fast one would be over before the first tick.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// Room is made for so much more of what has no end that is known. All objects are read each time, and the smallest quotas
-/// have some times as much.
+/// Room is made for so much more of what has no end that is known. All objects are read each time, and the smallest
+/// quotas have some times as much.
 const ROOM_AHEAD: u64 = 128 << 20;
-/// Progress is written this often at most: each write goes to the disk and to all who watch.
+/// Progress is written this often at most: each write goes to the disk and to all watches.
 const TOLD_EVERY: Duration = Duration::from_secs(3);
 
 /// Why a fetch ended without a result.
@@ -42,7 +38,7 @@ impl Follower {
             };
             self.fetch(&release, &artifact).await;
             if let Err(status) = self.write().await {
-                tracing::warn!(stream = self.name, error = %status.message, "telling of a download");
+                tracing::warn!(stream = self.name, error = %status.message, "could not write the progress of a download");
             }
         }
     }
@@ -65,11 +61,13 @@ impl Follower {
             match self.streams.make_room(0).await {
                 Ok(None) => {}
                 Ok(Some(shortfall)) => return self.has_no_room(release, sha256, shortfall),
-                Err(error) => tracing::warn!(%error, "making room"),
+                Err(error) => {
+                    tracing::warn!(%error, "could not make room in the image store; downloads go on until the disk is full")
+                }
             }
         }
         let url = shown_url(&wanted.url);
-        tracing::info!(stream = self.name, release, url, "fetching");
+        tracing::info!(stream = self.name, release, url, "the fetch of an artifact begins");
         let stage: Arc<Mutex<Option<AcquisitionStage>>> = Arc::default();
         let heard = Arc::clone(&stage);
         let tell: Tell = Arc::new(move |stage| *lock(&heard) = Some(stage));
@@ -87,7 +85,12 @@ impl Follower {
                     tracing::info!(stream = self.name, release, url, "fetched and verified");
                     memory.found(release, sha256, &found);
                 } else {
-                    tracing::info!(stream = self.name, release, url, "fetched, and to be judged anew");
+                    tracing::info!(
+                        stream = self.name,
+                        release,
+                        url,
+                        "fetched, and to be judged again: what it is judged by has changed"
+                    );
                     memory.put_back(release, sha256);
                 }
             }
@@ -106,9 +109,9 @@ impl Follower {
 
     async fn failed(&self, release: &str, artifact: &ArtifactStatus, fault: DepotFailure) {
         if fault.is_busy {
-            tracing::debug!(stream = self.name, release, error = %fault.message, "waiting");
+            tracing::debug!(stream = self.name, release, error = %fault.message, "an artifact waits for a free place");
         } else {
-            tracing::warn!(stream = self.name, release, error = %fault.message, "fetching failed");
+            tracing::warn!(stream = self.name, release, error = %fault.message, "could not fetch an artifact; it is tried again");
         }
         let mut fault = fault;
         if fault.is_full {
@@ -117,7 +120,9 @@ impl Follower {
             match self.streams.make_room(coming).await {
                 Ok(Some(shortfall)) => fault.message = shortfall,
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "making room"),
+                Err(error) => {
+                    tracing::warn!(%error, "could not make room in the image store; downloads go on until the disk is full")
+                }
             }
         }
         if fault.is_permanent {
@@ -131,7 +136,7 @@ impl Follower {
         self.memory().failed(release, &artifact.sha256, &fault, now);
     }
 
-    /// Tells of a download until it is not to go on.
+    /// Writes how far a download is, until it is not to go on.
     async fn watch(
         &self,
         release: &str,
@@ -159,7 +164,9 @@ impl Follower {
                     }
                     Ok(Some(shortfall)) => return FetchInterruption::NoRoom(shortfall),
                     // Nothing is known of the room: the disk says when it is full.
-                    Err(error) => tracing::warn!(%error, "making room"),
+                    Err(error) => {
+                        tracing::warn!(%error, "could not make room in the image store; downloads go on until the disk is full")
+                    }
                 }
                 room_until = Some(until);
             }
@@ -168,7 +175,7 @@ impl Follower {
             if is_due {
                 told_at = Some(self.uptime());
                 if let Err(status) = self.write().await {
-                    tracing::debug!(stream = self.name, error = %status.message, "telling of a download");
+                    tracing::debug!(stream = self.name, error = %status.message, "could not write the progress of a download");
                 }
             }
         }
@@ -194,7 +201,7 @@ fn coming(stage: AcquisitionStage, part: &str, room_until: Option<u64>) -> Optio
     }
 }
 
-/// What is told of a stage. The total stays known while the bytes are packed.
+/// Describes a stage of a download. The total stays known while the bytes are packed.
 fn underway(
     stage: AcquisitionStage,
     rate: &mut download_speed::Rate,

@@ -105,7 +105,7 @@ fn other_keys_and_digests_are_other_terms() {
     let mut memory = memory();
     let terms = |memory: &StreamRecord| memory.terms("2", &digest("2")).unwrap();
     let unsigned = terms(&memory);
-    memory.set_keyring(None, Err(KeyringError::Missing { at: "there".into() }));
+    memory.set_keyring(None, Err(StreamKeysError::Missing { at: "there".into() }));
     assert_eq!(terms(&memory), unsigned, "no key concerns it");
     memory.status.releases[0].artifacts[0].signature_location = "https://a/b.sig".into();
     let without = terms(&memory);
@@ -125,7 +125,8 @@ fn hosts_of_another_architecture_are_waited_for_by_nobody() {
     let mut memory = memory();
     let (one, two) = ([Architecture::X86_64], [Architecture::X86_64, Architecture::Aarch64]);
     assert!(!memory.is_of_another_fleet(&two), "nothing was read yet");
-    memory.take(SourceOffer::default(), Sha256::of(b"x"), &one, (Duration::ZERO, Timestamp::UNIX_EPOCH));
+    let at = ReadingTime { uptime: Duration::ZERO, time: Timestamp::UNIX_EPOCH };
+    memory.take(SourceOffer::default(), Sha256::of(b"x"), &one, at);
     assert!(memory.is_of_another_fleet(&two) && !memory.is_of_another_fleet(&one));
     memory.source_failed("gone".into(), Duration::ZERO);
     assert!(!memory.is_of_another_fleet(&two), "then its pauses count");

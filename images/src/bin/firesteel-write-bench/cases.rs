@@ -1,19 +1,15 @@
 //! The cases, what each leaves on the disk, and the table of results.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use firesteel_facts::Guid;
-use firesteel_images::{
-    http::{Download, DownloadLimits, HttpReader},
-    write::{AlignedBuffer, ExclusiveDisk, Unattended, WritableDisk, WriteSpec, write_image},
-};
+use firesteel_images::http::{Download, DownloadLimits, HttpReader};
+use firesteel_images::write::{AlignedBuffer, ExclusiveDisk, Unattended, WritableDisk, WriteSpec, write_image};
 
 use crate::image::BenchImage;
 
@@ -33,10 +29,10 @@ const CASES: [WriteBenchCase; 3] = [WriteBenchCase::Limit, WriteBenchCase::Fires
 #[derive(Debug)]
 pub(crate) struct WriteBenchRun {
     case: WriteBenchCase,
-    /// Until all was on the medium, read-back not counted.
+    /// The time until all was on the medium, read-back not counted.
     write: Duration,
     readback: Option<Duration>,
-    /// Of this process (the server included) and of its children; not of the kernel's loop threads.
+    /// The time of this process (the server included) and of its children; not of the kernel's loop threads.
     cpu: Duration,
 }
 
@@ -108,10 +104,8 @@ pub(crate) fn print(image: &BenchImage, runs: &[WriteBenchRun]) -> bool {
 }
 
 fn cpu_time() -> Result<Duration> {
-    use nix::sys::{
-        resource::{UsageWho, getrusage},
-        time::TimeVal,
-    };
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeVal;
     let mut total = Duration::ZERO;
     for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
         let usage = getrusage(who).context("asking for the CPU time")?;

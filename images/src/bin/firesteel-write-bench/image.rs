@@ -1,20 +1,16 @@
 //! An image like an installed system: GPT, one ext4 filesystem, files from this machine's `/usr`,
 //! the rest empty. Built once for each size, without mounts, then packed as an import packs it.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use firesteel_facts::Guid;
-use firesteel_images::{
-    import::{ImageMeta, ImageStore, ImportSource, Importer},
-    write::gpt,
-};
+use firesteel_images::import::{ImageMeta, ImageStore, ImportSource, Importer};
+use firesteel_images::write::gpt;
 
 const MIB: u64 = 1 << 20;
 /// Files above this are left out, so that no single one dominates.

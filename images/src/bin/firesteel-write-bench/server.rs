@@ -1,12 +1,10 @@
 //! A local HTTP server with one file: as little as curl and the agent's client need.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    thread,
-};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context as _, Result};
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::write::{gpt, signature};
 
-/// What is not a disk, as far as can be told.
+/// What is not a disk, as far as its bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookalike {
     Lzma,
@@ -16,7 +16,7 @@ pub enum Lookalike {
     VhdFooter {
         at_bytes: u64,
     },
-    /// So many at its start.
+    /// The number of zeros at its start.
     Zeros {
         bytes: u64,
     },
@@ -95,7 +95,7 @@ pub(super) fn lookalike(head: &[u8]) -> Option<Lookalike> {
     }
 }
 
-/// The footer of a fixed VHD image, which is the last of these bytes: 512, or 511 where Virtual PC of before 2004 wrote it.
+/// The footer of a fixed VHD image, which is its last 512 bytes, or 511 where Virtual PC before 2004 wrote it.
 pub(super) fn vhd_footer(tail: &[u8], image_bytes: u64) -> Option<Lookalike> {
     let footer_bytes = [512, 511]
         .into_iter()
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// A header with a checksum, of before there was a magic.
+    /// A header with a checksum, from the time before there was a magic.
     fn tar_header(checksum: &dyn Fn(&[u8]) -> i64) -> Vec<u8> {
         let mut header = vec![0; 1024];
         header[..8].copy_from_slice("dîsk.raw".as_bytes().get(..8).unwrap());

@@ -17,11 +17,9 @@ use std::io;
 pub use lookalikes::Lookalike;
 
 use super::pack::RawImage;
-use crate::write::{
-    PartitionBeyondEnd, extent,
-    gpt::{self, GptError, GptTable, HEAD_BYTES},
-    mbr::{self, MbrEntry},
-};
+use crate::write::gpt::{self, GptError, GptTable, HEAD_BYTES};
+use crate::write::mbr::{self, MbrEntry};
+use crate::write::{PartitionBeyondEnd, extent};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -102,7 +100,7 @@ impl DiskWatch {
         Ok(())
     }
 
-    /// So many zeros come next: a sector or more.
+    /// Takes the next zeros: a sector or more.
     pub(crate) fn zeros(&mut self, bytes: u64) -> Result<(), ContentFault> {
         if !self.is_judged {
             let wanted = HEAD_BYTES - self.head.len();
@@ -224,7 +222,7 @@ fn offset(block: u64, block_bytes: u32) -> u64 {
     block.saturating_mul(u64::from(block_bytes))
 }
 
-/// So many bytes at this offset of the disk, of a piece that begins at `begin`.
+/// The bytes at this offset of the disk, of a piece that begins at `begin`.
 fn sector(begin: u64, data: &[u8], offset: u64, bytes: usize) -> Option<&[u8]> {
     let start = usize::try_from(offset.checked_sub(begin)?).ok()?;
     data.get(start..start.checked_add(bytes)?)

@@ -254,7 +254,7 @@ fn read_at(source: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> R
     source.read_exact(buffer).map_err(failed)
 }
 
-/// So many entries of eight bytes.
+/// Reads a table of entries of eight bytes.
 fn read_table(source: &mut (impl Read + Seek), offset: u64, count: usize) -> Result<Vec<u64>, Qcow2Error> {
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).unwrap_or(0);
     let mut table = Vec::with_capacity(count);

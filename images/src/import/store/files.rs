@@ -5,10 +5,8 @@ use std::{fs, path::PathBuf};
 use firesteel_facts::Sha256;
 use tempfile::NamedTempFile;
 
-use super::{
-    FILE, ImageStore, META,
-    meta::{FileMeta, StoreError, note},
-};
+use super::meta::{FileMeta, StoreError, note};
+use super::{FILE, ImageStore, META};
 
 /// A file with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]

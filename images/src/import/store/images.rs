@@ -1,15 +1,12 @@
-//! Images: looked up by raw digest, by stream, and by what they came from (S1.5: only what was verified is here).
+//! Finds images by raw digest, by stream, and by what they came from (S1.5: only what was verified is here).
 
 use std::{fs, path::PathBuf};
 
 use firesteel_facts::Sha256;
 use tempfile::NamedTempFile;
 
-use super::{
-    ImageStore, META, STREAM,
-    meta::{ImageMeta, SourceRecord, StoreError, note},
-    remove_if_there,
-};
+use super::meta::{ImageMeta, SourceRecord, StoreError, note};
+use super::{ImageStore, META, STREAM, remove_if_there};
 use crate::import::{checksum::Checksum, pack::PackedImage};
 
 /// An image with the file that holds its stream.
@@ -49,20 +46,20 @@ impl ImageStore {
         self.find_source(&gave)
     }
 
-    /// As [`Self::by_source`], for who is going to use it: one that is just being removed is waited for, and found gone
-    /// or kept. Who named it in an object before has it from then on.
+    /// Finds an image as [`Self::by_source`] does, to use it: one that is just being removed is waited for, and found
+    /// gone or kept. An object that named it before keeps it from then on.
     pub fn used_by_source(&self, checksum: &Checksum) -> Result<Option<StoredImage>, StoreError> {
         let Some(image) = self.by_source(checksum)? else { return Ok(None) };
         Ok(self.lease_image(&image.meta.raw_sha256)?.map(|_lease| image))
     }
 
-    /// As [`Self::by_source`], for a source that a function knows.
+    /// Finds an image as [`Self::by_source`] does, for a source that a function knows.
     pub(crate) fn find_source(&self, gave: &dyn Fn(&SourceRecord) -> bool) -> Result<Option<StoredImage>, StoreError> {
         let here = |source: &SourceRecord| source.witness == super::RecordOrigin::Here;
         let images = self.list()?;
         let seen = images.iter().find(|image| image.meta.sources.iter().any(|source| here(source) && gave(source)));
-        let told = || images.iter().find(|image| image.meta.sources.iter().any(gave));
-        Ok(seen.or_else(told).cloned())
+        let stated = || images.iter().find(|image| image.meta.sources.iter().any(gave));
+        Ok(seen.or_else(stated).cloned())
     }
 
     /// Forgets an image, in use or not. Hosts that are fetching it keep their open file.
@@ -81,7 +78,7 @@ impl ImageStore {
         sources: Vec<SourceRecord>,
     ) -> Result<StoredImage, StoreError> {
         let raw = &packed.raw_sha256;
-        // Nobody may remove it while its sources are noted.
+        // It must not be removed while its sources are noted.
         let lease = self.lease_image(raw)?;
         if let Some(mut image) = self.by_raw(raw)? {
             sources.into_iter().for_each(|source| note(&mut image.meta.sources, source));

@@ -1,24 +1,21 @@
 //! Holding what is in use: a lease is a shared lock on the data file, and who collects takes an exclusive one first
 //! (S1-11; issue 6: no image in use is ever collected).
 
-use std::{
-    fs::{File, TryLockError},
-    io,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-    thread,
-    time::{Duration, Instant, SystemTime},
-};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+use std::{io, thread};
 
 use firesteel_facts::Sha256;
 
 use super::{ImageStore, StoreError};
 
-/// When something was used is remembered this exactly: a date that is written anew for every fetch would make a write
-/// of every read.
+/// The precision of the time of last use: a date that is written again for every fetch would make a write of every
+/// read.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
-/// How long one waits for who has a file alone, and between two looks.
+/// The longest wait for the only holder of a file, and the time between two looks.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -66,13 +63,13 @@ fn lease(path: &Path, meta_path: &Path) -> Result<Option<StoreLease>, StoreError
     }
     // Only the order of removals depends on it.
     if let Err(error) = note_use(meta_path) {
-        tracing::debug!(path = %meta_path.display(), %error, "noting a use");
+        tracing::debug!(path = %meta_path.display(), %error, "could not note a use; the file counts as used before");
     }
     Ok(Some(StoreLease { file }))
 }
 
-/// Waits for the shared lock. Who has it alone publishes or removes it, or finds out whether it may be removed, and has
-/// done so in a moment. The wait has an end, lest requests for one image wait on all threads that read files.
+/// Waits for the shared lock. Its only holder publishes or removes the file, or finds out whether it may be removed,
+/// and takes a moment. The wait has an end, lest requests for one image wait on all threads that read files.
 fn wait_shared(file: &File) -> io::Result<()> {
     let ends_at = Instant::now() + PATIENCE;
     loop {

@@ -13,11 +13,11 @@ pub(super) const SOURCES_MAX: usize = 32;
 /// What is known of a stored image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageMeta {
-    /// Of the raw image; the image's name.
+    /// The digest of the raw image; the image's name.
     pub raw_sha256: Sha256,
     /// A multiple of 512.
     pub raw_bytes: u64,
-    /// Of the compressed stream that hosts fetch.
+    /// The digest of the compressed stream that hosts fetch.
     pub stream_sha256: Sha256,
     pub stream_bytes: u64,
     /// Where it came from, latest last.
@@ -51,7 +51,7 @@ impl ImageMeta {
 /// A file that is served as it is: a part of a network boot, an ISO image, a stream's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMeta {
-    /// Of the file; its name.
+    /// The digest of the file; its name.
     pub sha256: Sha256,
     pub bytes: u64,
     pub role: StoredFileRole,
@@ -63,7 +63,7 @@ pub struct FileMeta {
 }
 
 impl FileMeta {
-    /// As [`ImageMeta::is_seen_here`].
+    /// Whether this appliance saw it, as [`ImageMeta::is_seen_here`].
     #[must_use]
     pub fn is_seen_here(&self) -> bool {
         self.sources.iter().any(|source| source.witness == RecordOrigin::Here)
@@ -108,13 +108,13 @@ pub struct SourceRecord {
     /// Outermost first: `[gzip, raw]`, `[qcow2]`. Empty for a file that is served as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub formats: Vec<ImportFormat>,
-    /// Of the bytes as downloaded.
+    /// The number of bytes as downloaded.
     pub bytes: u64,
     pub sha256: Sha256,
-    /// As the owner gave it and as it was found to be, `sha512:…`; empty where none was given.
+    /// The checksum that the owner gave and that was found, `sha512:…`; empty where none was given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum: String,
-    /// Of the bytes once the outer compression was taken off, where there was one.
+    /// The digest of the bytes once the outer compression was taken off, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncompressed_sha256: Option<Sha256>,
     /// The stream's name for it; empty where it came from no stream.
@@ -172,8 +172,8 @@ impl ImportNotes {
     }
 }
 
-/// Notes a source. What was seen here replaces what was told of the same file, never the other way round, and makes
-/// room for itself among what was told first.
+/// Notes a source. One that was seen here replaces one that a bundle states of the same file, never the other way
+/// round, and makes room for itself among the stated ones first.
 pub(super) fn note(sources: &mut Vec<SourceRecord>, source: SourceRecord) {
     let same = |known: &SourceRecord| (&known.url, known.sha256) == (&source.url, source.sha256);
     if source.witness == RecordOrigin::Bundle
@@ -184,8 +184,8 @@ pub(super) fn note(sources: &mut Vec<SourceRecord>, source: SourceRecord) {
     sources.retain(|known| *known != source && !(same(known) && known.witness == RecordOrigin::Bundle));
     sources.push(source);
     while sources.len() > SOURCES_MAX {
-        let told = sources.iter().position(|known| known.witness == RecordOrigin::Bundle);
-        sources.remove(told.unwrap_or(0));
+        let stated = sources.iter().position(|known| known.witness == RecordOrigin::Bundle);
+        sources.remove(stated.unwrap_or(0));
     }
 }
 
@@ -285,15 +285,15 @@ mod tests {
     fn what_was_seen_outlives_any_number_of_claims() {
         let mut sources = vec![record("seen", RecordOrigin::Here)];
         for index in 0..100 {
-            note(&mut sources, record(&format!("told-{index}"), RecordOrigin::Bundle));
+            note(&mut sources, record(&format!("stated-{index}"), RecordOrigin::Bundle));
         }
         assert_eq!(sources.len(), SOURCES_MAX);
         assert_eq!(sources[0], record("seen", RecordOrigin::Here));
         note(&mut sources, record("seen", RecordOrigin::Bundle));
         assert_eq!(sources.iter().filter(|known| known.url == "seen").count(), 1);
-        note(&mut sources, record("told-99", RecordOrigin::Here));
+        note(&mut sources, record("stated-99", RecordOrigin::Here));
         let known: Vec<RecordOrigin> =
-            sources.iter().filter(|known| known.url == "told-99").map(|known| known.witness).collect();
+            sources.iter().filter(|known| known.url == "stated-99").map(|known| known.witness).collect();
         assert_eq!(known, [RecordOrigin::Here]);
     }
 }

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Streams and files never change once they are there: plans name them by digest. Several processes may use one folder
-//! at a time. Locks (flock) are on the data files: exclusive by the writer of an `incoming-` or `partial-` file and by who
-//! is to remove something ([`PendingRemovals`]), shared by who holds a [`StoreLease`]. What nobody locks of `incoming-`
-//! is left over and goes.
+//! at a time. Locks (flock) are on the data files: exclusive by the writer of an `incoming-` or `partial-` file and by
+//! the remover of something ([`PendingRemovals`]), shared by the holder of a [`StoreLease`]. An unlocked `incoming-`
+//! file is left over and goes.
 
 mod files;
 mod images;
@@ -22,12 +22,10 @@ mod meta;
 mod pending_removals;
 mod removals;
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::{self, Read as _, Write as _},
-    path::{Path, PathBuf},
-};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use firesteel_facts::Sha256;
 use serde::{Serialize, de::DeserializeOwned};
@@ -80,7 +78,7 @@ impl ImageStore {
         Ok(store)
     }
 
-    /// Removes downloads whose image is here: a kill came between the two, and nobody goes on with them.
+    /// Removes downloads whose image is here: a kill came between the two, and they are of no use any more.
     fn remove_done(&self) -> Result<(), StoreError> {
         let names = self.names()?;
         let mut partials: HashSet<Sha256> =
@@ -92,7 +90,7 @@ impl ImageStore {
         let of_files = self.files()?.into_iter().flat_map(|file| file.meta.sources);
         for source in of_images.chain(of_files) {
             if source.witness == RecordOrigin::Here && partials.remove(&source.sha256) {
-                // One that is locked is wanted anew, by other keys.
+                // One that is locked is wanted again, by other keys.
                 let _is_gone = self.discard(StoreItem::Partial(source.sha256))?;
             }
         }
@@ -136,8 +134,8 @@ impl ImageStore {
         self.sync_dir()
     }
 
-    /// `None`: there is no such file, or it is none of ours: one that a disk damaged must not stand before all others, and
-    /// the next import of the same replaces it.
+    /// Reads a file of JSON; gives `None` where it is missing or none of ours: one that a disk damaged must not stand
+    /// before all others, and the next import of the same replaces it.
     fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, StoreError> {
         let bytes = match read_bounded(path) {
             Ok(bytes) => bytes,

@@ -9,28 +9,23 @@
 //! An object that came to name an image before the second reading keeps it. One that came later had to look for the
 //! image behind the lock, and fetches it as one that never was here.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::{self, File},
-    io,
-    os::unix::fs::MetadataExt as _,
-    path::PathBuf,
-};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use firesteel_facts::Sha256;
 
-use super::{
-    ImageStore, META, PARTIAL, StoreError,
-    removals::{Collected, names_of},
-    remove_if_there,
-};
+use super::removals::{Collected, names_of};
+use super::{ImageStore, META, PARTIAL, StoreError, remove_if_there};
 use crate::collect::{self, Removal, RoomRequest, Shortfall, StoreItem};
 
 /// What is to go. Dropped, all of it stays.
 #[derive(Debug)]
 pub struct PendingRemovals {
     store: ImageStore,
-    /// In the order in which it goes.
+    /// The held things, in the order in which they go.
     held: Vec<(Removal, HeldItem)>,
     in_use: Vec<StoreItem>,
     shortfall: Option<Shortfall>,
@@ -111,7 +106,7 @@ impl ImageStore {
         }
     }
 
-    /// Removes one thing; `false` where somebody uses it.
+    /// Removes one thing; `false` where it is in use.
     pub fn discard(&self, item: StoreItem) -> Result<bool, StoreError> {
         let Some(held) = self.hold(item)? else { return Ok(false) };
         held.remove()?;
@@ -119,7 +114,7 @@ impl ImageStore {
         Ok(true)
     }
 
-    /// Locks one thing against everybody else; `None` where somebody uses it.
+    /// Locks one thing exclusively; `None` where it is in use.
     fn hold(&self, item: StoreItem) -> Result<Option<HeldItem>, StoreError> {
         let (path, meta_path) = match item {
             StoreItem::Image(raw) => (self.stream_path(&raw), self.image_meta_path(&raw)),
@@ -140,7 +135,7 @@ impl ImageStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(failed(source)),
         };
-        // Somebody else removed it and made it anew: that one is another.
+        // It was removed and made again meanwhile: that is another one.
         if let Some(file) = &lock
             && file.metadata().map_err(failed)?.nlink() == 0
         {

@@ -1,26 +1,23 @@
-//! Making room (S1-11): what is there, and removing it unless somebody uses it. What goes is decided in
+//! Making room (S1-11): what is there, and removing it unless it is in use. What goes is decided in
 //! [`crate::collect`], and [`super::pending_removals`] holds it until it is gone.
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    path::Path,
-    time::SystemTime,
-};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::SystemTime;
 
 use firesteel_facts::Sha256;
 
 use super::{ImageMeta, ImageStore, PARTIAL, StoreError};
-use crate::{
-    collect::{self, CollectableItem, Removal, StoreItem},
-    import::{partial, room_limited_writer::Room},
-};
+use crate::collect::{self, CollectableItem, Removal, StoreItem};
+use crate::import::partial;
+use crate::import::room_limited_writer::Room;
 
 /// What a collection did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     pub removed: Vec<Removal>,
-    /// What nobody refers to, but somebody has open.
+    /// What nothing refers to, but is open.
     pub in_use: Vec<StoreItem>,
     /// What was to go, and is referred to by now.
     pub spared: Vec<StoreItem>,
@@ -31,12 +28,12 @@ pub struct Collected {
 /// A download that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Of what it must become.
+    /// The digest of what it must become.
     pub sha256: Sha256,
     pub bytes: u64,
-    /// As the server said.
+    /// The size that the server stated.
     pub total_bytes: Option<u64>,
-    /// Somebody is at it now.
+    /// A download writes it now.
     pub is_underway: bool,
 }
 
@@ -59,7 +56,7 @@ impl ImageStore {
         Ok(found)
     }
 
-    /// Everything that takes room, with its names: whoever refers to one of them wants it to stay.
+    /// Everything that takes room, with its names: a reference to one of them keeps it.
     pub fn inventory(&self) -> Result<Vec<CollectableItem>, StoreError> {
         let mut found = Vec::new();
         for image in self.list()? {
@@ -102,12 +99,12 @@ impl ImageStore {
         Ok(room.usable_bytes())
     }
 
-    /// Removes what nobody refers to as far as room is needed. `referenced`: raw, stream or source digests.
+    /// Removes what nothing refers to as far as room is needed. `referenced`: raw, stream or source digests.
     pub fn collect(&self, referenced: &HashSet<Sha256>, quota_bytes: Option<u64>) -> Result<Collected, StoreError> {
         self.collect_for(referenced, quota_bytes, 0)
     }
 
-    /// The same, for something that comes in with so many bytes.
+    /// Makes room for something that comes in with so many bytes.
     pub fn collect_for(
         &self,
         referenced: &HashSet<Sha256>,

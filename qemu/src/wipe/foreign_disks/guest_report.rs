@@ -30,7 +30,7 @@ pub(super) struct GuestDiskReport {
     /// The names of formats that the guard found, and whether it found something that it did not understand.
     pub(super) kinds: Vec<String>,
     pub(super) has_unread: bool,
-    /// Of a disk that the guest made.
+    /// The digest of a disk that the guest made.
     pub(super) digest: Option<String>,
     pub(super) end: Option<GuestDiskResult>,
 }

@@ -1,9 +1,8 @@
 //! Disks that the guest makes: volumes of lvm2 and arrays of mdadm need a kernel that has them, which this computer's
 //! need not.
 
+use firesteel_lab_foreign_disks::{self as foreign, ExpectedFate, ForeignDisk};
 use serde_json::{Value, json};
-
-use super::super::foreign::{self, ExpectedFate, ForeignDisk};
 
 const MIB: u64 = 1 << 20;
 /// This host's name, under its last system.

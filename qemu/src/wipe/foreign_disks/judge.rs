@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use super::{
-    ExpectedFate, ForeignDiskCase,
-    guest_report::{GuestDiskReport, GuestDiskResult, GuestReport, Looked, LvsSegmentLine, Partition, SECTOR},
-};
+use super::guest_report::{GuestDiskReport, GuestDiskResult, GuestReport, Looked, LvsSegmentLine, Partition, SECTOR};
+use super::{ExpectedFate, ForeignDiskCase};
 
 /// The kernel shows an extended partition by its first sectors alone.
 const EXTENDED_SECTORS_MAX: u64 = 2;
@@ -45,9 +43,9 @@ impl fmt::Display for Violation {
 /// What a file says when all is over.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FinalDiskState {
-    /// Of a disk that has to stay.
+    /// The digest of a disk that has to stay.
     pub(super) digest: String,
-    /// Of a disk that has to go.
+    /// Whether a disk that has to go is zeros.
     pub(super) is_zeros: bool,
 }
 
@@ -220,11 +218,10 @@ fn arrays(seen: &GuestReport) -> Vec<Violation> {
 mod tests {
     use std::path::PathBuf;
 
+    use firesteel_lab_foreign_disks::ForeignDisk;
+
     use super::*;
-    use crate::wipe::{
-        foreign::ForeignDisk,
-        foreign_disks::guest_report::{Array, Physical},
-    };
+    use crate::wipe::foreign_disks::guest_report::{Array, Physical};
 
     const MIB: u64 = 1 << 20;
 

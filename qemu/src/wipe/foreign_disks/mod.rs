@@ -15,25 +15,19 @@ mod judge;
 mod probe;
 mod tools;
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use firesteel_lab_foreign_disks::{self as foreign, ExpectedFate, ForeignDisk};
 use serde_json::{Value, json};
 
-use super::{
-    foreign::{self, ExpectedFate, ForeignDisk},
-    guest::{Bus, GuestDisk, WipeGuest},
-};
-use crate::{
-    lab::LabConfig,
-    progress::{ProgressStep, print_status},
-};
+use super::guest::{Bus, GuestDisk, WipeGuest};
+use crate::lab::LabConfig;
+use crate::progress::{ProgressStep, print_status};
 
 /// Programs of this computer that the guest runs, and where it has them.
 const PROGRAMS: [(&str, &str); 4] =
@@ -47,7 +41,7 @@ const PIECE_BYTES: usize = 4 << 20;
 struct ForeignDiskCase {
     made: ForeignDisk,
     path: PathBuf,
-    /// Before the guest began, as what libblkid shows; `None` where the guest itself writes to it.
+    /// The digest before the guest began, as what libblkid shows; `None` where the guest itself writes to it.
     digest: Option<String>,
     probed: Option<probe::Probed>,
 }
@@ -130,14 +124,7 @@ fn run(config: &LabConfig, cases: &[Vec<ForeignDiskCase>; 2]) -> anyhow::Result<
     for (program, place) in PROGRAMS {
         others.push((tools::on_path(program)?, place));
     }
-    let guest = WipeGuest {
-        tools: &config.tools,
-        accel: config.accel,
-        boot_files: &config.artefacts.volume_files,
-        program: &config.artefacts.wipe_guest,
-        others: &others,
-        folder: &config.folder,
-    };
+    let guest = WipeGuest { config, boot_files: &config.artefacts.volume_files, others: &others };
     let [single, members] = cases;
     std::thread::scope(|scope| {
         let other = scope.spawn(|| run_one(&guest, "foreign-members", members));

@@ -4,10 +4,8 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 
 use anyhow::Context as _;
 
-use super::{
-    guest_report::{Partition, SECTOR},
-    tools::on_path,
-};
+use super::guest_report::{Partition, SECTOR};
+use super::tools::on_path;
 
 /// What is smaller holds no filesystem; a chain of a table may have hundreds of them.
 const PROBED_SECTORS_MIN: u64 = 64;
@@ -15,7 +13,7 @@ const PROBED_SECTORS_MIN: u64 = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probed {
     pub(super) table: Vec<Partition>,
-    /// By partition; 0 is the disk.
+    /// The types by partition; 0 is the disk.
     pub(super) types: BTreeMap<u64, String>,
 }
 

@@ -1,16 +1,13 @@
 //! Disks that real tools make, on files of this computer.
 
-use std::{
-    env,
-    fs::File,
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::env;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
-
-use super::super::foreign::{self, ExpectedFate, ForeignDisk};
+use firesteel_lab_foreign_disks::{self as foreign, ExpectedFate, ForeignDisk};
 
 const MIB: u64 = 1 << 20;
 const VMFS: &str = "AA31E02A-400F-11DB-9590-000C2911D1B8";
@@ -32,7 +29,7 @@ impl ToolMade {
         Self::new(name, mib, ExpectedFate::Erased, commands)
     }
 
-    /// With VMFS from here on.
+    /// A disk with VMFS from here on.
     fn vmfs(name: &str, says: &'static str, at: u64, commands: &[&str]) -> Self {
         let tool = Self::new(name, 16, ExpectedFate::Stays(says), commands);
         Self { made: ForeignDisk { pieces: foreign::vmfs(at), ..tool.made }, ..tool }

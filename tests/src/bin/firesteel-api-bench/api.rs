@@ -1,13 +1,9 @@
 //! The API's figures: hosts come, are listed, change, and are watched while they change.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
@@ -17,12 +13,10 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{
-    appliance::Appliance,
-    client::{Connection, Endpoint},
-    figures::{Figures, Latencies, Limit},
-    hosts,
-};
+use crate::appliance::Appliance;
+use crate::client::{Connection, Endpoint};
+use crate::figures::{Figures, Latencies, Limit};
+use crate::hosts;
 
 const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts";
 const HARDWARE: &str = "/apis/metal3.io/v1alpha1/namespaces/default/hardwaredata";

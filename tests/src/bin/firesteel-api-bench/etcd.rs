@@ -1,22 +1,18 @@
 //! etcd, one member with a folder of its own, spoken to in gRPC: the few messages are written by hand.
 
-use std::{
-    fs::File,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use http::Request;
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
-use hyper::{
-    body::{Frame, Incoming},
-    client::conn::http2,
-};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 

@@ -1,23 +1,19 @@
 //! The store beside etcd: the same values on the same disk, in turns.
 
-use std::{
-    fs::OpenOptions,
-    os::unix::fs::FileExt as _,
-    path::Path,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use firesteel_store::{GroupResource, ObjectKey, Op, Revision, Store};
 use tokio::task::JoinSet;
 
-use crate::{
-    etcd::{self, Client, Etcd},
-    figures::{Figures, Latencies, Limit, median},
-    hosts,
-};
+use crate::etcd::{self, Client, Etcd};
+use crate::figures::{Figures, Latencies, Limit, median};
+use crate::hosts;
 
 /// Writers of the two measurements.
 const WRITERS: [u32; 2] = [1, 64];

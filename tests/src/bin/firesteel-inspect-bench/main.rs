@@ -9,11 +9,9 @@
 //! `python-ironic` and what the peer calls ([`qemu/lab bench inspect`] fetches them); without them ours is
 //! measured alone, and it is said.
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Instant,
-};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;

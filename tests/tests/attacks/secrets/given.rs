@@ -3,11 +3,9 @@
 use std::io::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_tests::{
-    agent_line::client,
-    canary::planted,
-    field::{Field, mac},
-};
+use firesteel_tests::agent_line::client;
+use firesteel_tests::canary::planted;
+use firesteel_tests::field::{Field, mac};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use serde_json::{Value, json};

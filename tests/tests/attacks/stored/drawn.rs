@@ -1,12 +1,10 @@
 //! Objects of every kind that its schema and its rules take, drawn at random.
 
-use firesteel_resources::{
-    admit,
-    kind::{Kind, KindScope},
-    kinds::{KINDS, MACHINE_CONFIGURATION, PROVISIONING},
-    provisioning::SINGLETON,
-    shape::{self, Field, Shape, ShapeForm},
-};
+use firesteel_resources::admit;
+use firesteel_resources::kind::{Kind, KindScope};
+use firesteel_resources::kinds::{KINDS, MACHINE_CONFIGURATION, PROVISIONING};
+use firesteel_resources::provisioning::SINGLETON;
+use firesteel_resources::shape::{self, Field, Shape, ShapeForm};
 use serde_json::{Map, Value, json};
 
 use super::{served, unserved, with};

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{
-    Ident, Item, ItemMod, ItemUse, Macro, Path, UseTree, VisRestricted,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{Ident, Item, ItemMod, ItemUse, Macro, Path, UseTree, VisRestricted};
 
 use crate::source::{Source, line_of, path_attribute};
 

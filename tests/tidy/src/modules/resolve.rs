@@ -121,12 +121,10 @@ impl<'a> Resolver<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        manifest::Package,
-        modules::{ModuleFacts, read, units},
-        rules::testing::product,
-        source::Source,
-    };
+    use crate::manifest::Package;
+    use crate::modules::{ModuleFacts, read, units};
+    use crate::rules::testing::product;
+    use crate::source::Source;
 
     const TEXTS: [(&str, &str); 7] = [
         (

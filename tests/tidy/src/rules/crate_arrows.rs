@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    arrows::{self, Arrows, CrateRow, Without},
-    manifest::Package,
-    modules::{Resolver, Unit},
-    rule::{Hit, Rule},
-};
+use crate::arrows::{self, Arrows, CrateRow, Without};
+use crate::manifest::Package;
+use crate::modules::{Resolver, Unit};
+use crate::rule::{Hit, Rule};
 
 /// An arrow that no manifest has: a path through re-exports that leads from one package to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,10 +135,8 @@ fn in_table(name: &str, what: &str) -> Hit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        modules::{ModuleFacts, read, units},
-        rules::testing::{product, texts},
-    };
+    use crate::modules::{ModuleFacts, read, units};
+    use crate::rules::testing::{product, texts};
 
     fn package(name: &str, uses: &[&str], tests_use: &[&str]) -> Package {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

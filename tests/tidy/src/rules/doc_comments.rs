@@ -8,15 +8,11 @@ mod fragment;
 mod words;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use syn::{
-    AttrStyle, Attribute, ItemEnum, ItemStruct, Macro, Meta,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{AttrStyle, Attribute, ItemEnum, ItemStruct, Macro, Meta};
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of, text_value},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of, text_value};
 
 /// What `clap` derives. The comments there are the texts of `--help`: commands without a full stop.
 const HELP_DERIVES: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];

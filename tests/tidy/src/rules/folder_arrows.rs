@@ -1,11 +1,9 @@
 //! Arrows between the layers of a crate, with re-exports followed to the module that defines an item.
 
-use crate::{
-    arrows::{self, Arrows, Layers},
-    manifest::Package,
-    modules::{Place, Resolver, Unit},
-    rule::{Hit, Rule},
-};
+use crate::arrows::{self, Arrows, Layers};
+use crate::manifest::Package;
+use crate::modules::{Place, Resolver, Unit};
+use crate::rule::{Hit, Rule};
 
 /// Finds paths that lead from a layer to one above it, and layers that are not there.
 pub fn check(packages: &[Package], units: &[Unit<'_>], resolver: &Resolver<'_>, arrows: &Arrows) -> Vec<Hit> {
@@ -57,10 +55,8 @@ fn in_table(layers: &Layers, what: &str) -> Hit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        modules::{ModuleFacts, read, units},
-        rules::testing::{product, texts},
-    };
+    use crate::modules::{ModuleFacts, read, units};
+    use crate::rules::testing::{product, texts};
 
     fn found(levels: &[&[&str]]) -> Vec<Hit> {
         let sources = [

@@ -1,14 +1,10 @@
 //! Lengths of files and functions.
 
-use syn::{
-    Block, ImplItemFn, ItemFn, Signature, TraitItemFn,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of};
 
 /// Most lines of product code in a file, empty ones apart.
 pub const PRODUCT_LINES_MAX: usize = 400;

@@ -3,10 +3,8 @@
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use syn::{Macro, Path, visit::Visit};
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of};
 
 /// The macros of `tracing` that write an event.
 const EVENT_MACROS: [&str; 6] = ["trace", "debug", "info", "warn", "error", "event"];

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use syn::visit::{self, Visit};
 use syn::{
     AngleBracketedGenericArguments, GenericArgument, GenericParam, ImplItemType, ItemType, Path, PathArguments,
     PathSegment, Type,
-    visit::{self, Visit},
 };
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of};
 
 /// Folders of the command line. It may end in text, for a person reads it.
 const COMMAND_LINE: [&str; 2] = ["appliance/src/cli/", "qemu/src/cli"];

@@ -1,14 +1,10 @@
 //! Parameters that are tuples without names.
 
-use syn::{
-    FnArg, ImplItemFn, ItemFn, ItemImpl, Pat, Signature, TraitItemFn, Type,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{FnArg, ImplItemFn, ItemFn, ItemImpl, Pat, Signature, TraitItemFn, Type};
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of};
 
 /// Finds functions that take a tuple. A method of a trait may have to: there, only one that takes the tuple apart
 /// between the brackets counts.

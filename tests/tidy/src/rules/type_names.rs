@@ -3,15 +3,11 @@
 use std::collections::BTreeMap;
 
 use proc_macro2::Ident;
-use syn::{
-    ItemEnum, ItemStruct, ItemTrait, ItemType, ItemUnion,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{ItemEnum, ItemStruct, ItemTrait, ItemType, ItemUnion};
 
-use crate::{
-    rule::{Hit, Rule},
-    source::{Source, line_of},
-};
+use crate::rule::{Hit, Rule};
+use crate::source::{Source, line_of};
 
 /// A name that each module may give its own type.
 const IDIOMATIC: &str = "Error";

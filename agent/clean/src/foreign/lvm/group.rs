@@ -1,9 +1,7 @@
 //! What the text of a volume group says: whose it is, and where its logical volumes lie.
 
-use super::{
-    super::{ContentKind, ContentOwner, text as plain},
-    text::{LvmValue, Section, parse},
-};
+use super::super::{ContentKind, ContentOwner, text as plain};
+use super::text::{LvmValue, Section, parse};
 
 /// Volumes and segments of one group that are looked at.
 const VOLUMES_MAX: usize = 1024;
@@ -21,16 +19,16 @@ pub(in super::super) struct VolumeGroup {
     pub(in super::super) extent_bytes: u64,
     pub(in super::super) physical_volumes: Vec<PhysicalVolumeRef>,
     pub(in super::super) volumes: Vec<LogicalVolume>,
-    /// It was read to its end, and its checksums are right.
+    /// Whether it was read to its end, with the right checksums.
     pub(in super::super) is_whole: bool,
 }
 
 /// A PV as the text names it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PhysicalVolumeRef {
-    /// `pv0`
+    /// The name of the physical volume, such as `pv0`.
     pub(in super::super) name: String,
-    /// Without hyphens, as in the PV's header.
+    /// The UUID without hyphens, as in the PV's header.
     pub(in super::super) uuid: String,
     pub(in super::super) data_offset: u64,
 }
@@ -55,7 +53,7 @@ pub(in super::super) enum SegmentKind {
         chunk_bytes: u64,
         stripes: Vec<(String, u64)>,
     },
-    /// By lvm2's name of the type, with the names of the volumes that hold its data.
+    /// A RAID by lvm2's name of the type, with the names of the volumes that hold its data.
     Raid {
         kind: String,
         chunk_bytes: u64,
@@ -70,9 +68,9 @@ pub(in super::super) enum SegmentKind {
         metadata: String,
         data: String,
     },
-    /// It shows what other volumes of the group hold, which are looked at by themselves.
+    /// A type that shows what other volumes of the group hold, which are looked at by themselves.
     Indirect,
-    /// Of a type whose data cannot be looked into.
+    /// A type whose data cannot be read here.
     Opaque(String),
 }
 

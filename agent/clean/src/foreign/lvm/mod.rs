@@ -9,11 +9,8 @@ mod text;
 
 use std::rc::Rc;
 
-use super::{
-    ContentKind, ContentOwner, VolumeView, array,
-    label::{PhysicalVolume, RecognisedLabel, RegionLabels},
-    le32, le64,
-};
+use super::label::{PhysicalVolume, RecognisedLabel, RegionLabels};
+use super::{ContentKind, ContentOwner, VolumeView, array, le32, le64};
 
 pub(super) use group::{LogicalVolume, LvmSegment, SegmentKind, VolumeGroup};
 

@@ -1,10 +1,6 @@
-use super::{
-    super::{
-        Scan,
-        tests::{beside, disk, look, remarks, scan_disks},
-    },
-    *,
-};
+use super::super::Scan;
+use super::super::tests::{beside, disk, look, remarks, scan_disks};
+use super::*;
 
 const AREA: usize = 4096;
 const AREA_BYTES: usize = 8192;

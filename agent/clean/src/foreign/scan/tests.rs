@@ -1,9 +1,6 @@
-use super::super::{
-    DiskSource, MemoryDisk, Scan,
-    md::tests::{sealed, superblock},
-    scan, scan_beside,
-    tests::scan_disks,
-};
+use super::super::md::tests::{sealed, superblock};
+use super::super::tests::scan_disks;
+use super::super::{DiskSource, MemoryDisk, Scan, scan, scan_beside};
 
 const SIZE: usize = 8 << 20;
 

@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 
 use firesteel_images::write::{mbr, signature};
 
-use super::{
-    super::{VolumeView, of_classic_type},
-    PartitionSlot, Partitions,
-};
+use super::super::{VolumeView, of_classic_type};
+use super::{PartitionSlot, Partitions};
 
 /// Links of the chains of logical partitions that are followed.
 const LINKS_MAX: usize = 1024;
 const SECTOR_BYTES: usize = 512;
-/// How much of the start tells a filesystem's boot sector from a table.
+/// How much of the start distinguishes a filesystem's boot sector from a table.
 const START_BYTES: u64 = 8192;
 
 /// Reads the table, with block numbers of the disk's own size and of the other one.
@@ -32,37 +30,40 @@ pub(super) fn read(view: &VolumeView<'_>, block_bytes: u32, found: &mut Partitio
         found.names.push("dos");
     }
     for (block, is_own) in [(block_bytes, true), (if block_bytes == 4096 { 512 } else { 4096 }, false)] {
-        let block = u64::from(block);
+        let block = TableBlock { bytes: u64::from(block), is_own };
         for (entry, number) in &used {
-            add(view, entry, *number, (block, is_own), found);
+            add(view, entry, *number, block, found);
         }
         let extended = used.iter().map(|(entry, _)| entry).filter(|entry| entry.is_extended());
-        let mut chain = Chain { view, block, is_own, number: 5, links: 0, found };
+        let mut chain = Chain { view, block, number: 5, links: 0, found };
         extended.for_each(|entry| chain.follow(entry));
     }
 }
 
-/// With the block size, and whether that is the disk's own: a type counts once.
-fn add(
-    view: &VolumeView<'_>,
-    entry: &mbr::MbrEntry,
-    number: u32,
-    (block, is_own): (u64, bool),
-    found: &mut Partitions,
-) {
-    let offset = entry.first.saturating_mul(block);
-    let kind = of_classic_type(entry.kind).filter(|_| is_own && offset < view.size_bytes());
+/// The size of the blocks in which a table is read.
+#[derive(Clone, Copy)]
+struct TableBlock {
+    bytes: u64,
+    /// Whether the disk has this block size. What does not fit the other size is no remark.
+    is_own: bool,
+}
+
+/// Adds a partition. Its type counts only in the disk's own block size, and so only once.
+fn add(view: &VolumeView<'_>, entry: &mbr::MbrEntry, number: u32, block: TableBlock, found: &mut Partitions) {
+    let offset = entry.first.saturating_mul(block.bytes);
+    let kind = of_classic_type(entry.kind).filter(|_| block.is_own && offset < view.size_bytes());
     let is_beside = found.names.contains(&"gpt");
     let place = if is_beside { format!("partition {number} (classic table)") } else { format!("partition {number}") };
-    found.add(PartitionSlot { place, offset, size_bytes: entry.blocks.saturating_mul(block), kind }, view.size_bytes());
+    found.add(
+        PartitionSlot { place, offset, size_bytes: entry.blocks.saturating_mul(block.bytes), kind },
+        view.size_bytes(),
+    );
 }
 
 /// The logical partitions of all extended ones, which count from 5 whatever there is before them.
 struct Chain<'a, 'b> {
     view: &'a VolumeView<'b>,
-    block: u64,
-    /// Block numbers of the disk's own size; what does not fit the other one is no remark.
-    is_own: bool,
+    block: TableBlock,
     number: u32,
     links: usize,
     found: &'a mut Partitions,
@@ -82,7 +83,7 @@ impl Chain<'_, '_> {
                 self.cut(at, "is longer than is followed");
                 return;
             }
-            let sector = at.checked_mul(self.block).and_then(|offset| self.view.at(offset, SECTOR_BYTES));
+            let sector = at.checked_mul(self.block.bytes).and_then(|offset| self.view.at(offset, SECTOR_BYTES));
             match sector {
                 None => self.cut(at, "leads outside of the disk"),
                 Some(sector) => self.link(&sector, at, extended, seen.len() == 1, &mut next),
@@ -103,15 +104,15 @@ impl Chain<'_, '_> {
                 next.push(extended.first.saturating_add(inner.first));
             } else {
                 let logical = mbr::MbrEntry { first: at.saturating_add(inner.first), ..inner };
-                add(self.view, &logical, self.number, (self.block, self.is_own), self.found);
+                add(self.view, &logical, self.number, self.block, self.found);
                 self.number += 1;
             }
         }
     }
 
     fn cut(&mut self, at: u64, how: &str) {
-        if self.is_own {
-            let offset = at.saturating_mul(self.block);
+        if self.block.is_own {
+            let offset = at.saturating_mul(self.block.bytes);
             self.found.remark(offset, format!("a chain of logical partitions that {how} at block {at}"));
         }
     }

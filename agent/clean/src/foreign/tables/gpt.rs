@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use firesteel_facts::Guid;
 use firesteel_images::write::mbr;
 
-use super::{
-    super::{VolumeView, array, le32, le64, of_partition_type},
-    PartitionSlot, Partitions,
-};
+use super::super::{VolumeView, array, le32, le64, of_partition_type};
+use super::{PartitionSlot, Partitions};
 
 const SIGNATURE: &[u8] = b"EFI PART";
 const HEADER_BYTES_MIN: usize = 92;
@@ -101,7 +99,7 @@ fn protective_ends(view: &VolumeView<'_>) -> impl Iterator<Item = u64> {
         .flat_map(|entry| [(entry.first + entry.blocks).saturating_sub(1), entry.blocks])
 }
 
-/// `None`: there is no signature.
+/// Reads the header; `None` without a signature.
 fn header(bytes: &[u8], lba: u64) -> Option<GptHeader> {
     if !bytes.starts_with(SIGNATURE) {
         return None;

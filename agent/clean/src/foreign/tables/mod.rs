@@ -1,10 +1,10 @@
 //! The lenient reader of partition tables, for guards alone: the union of what any reader would show. Every copy of a
-//! GPT that can be found (first, last block, where a header or the protective entry says), for blocks of 512 and of 4096
-//! bytes, sound or not; classic tables beside them, protective or not, with every logical partition; and the
+//! GPT that can be found (first, last block, where a header or the protective entry says), for blocks of 512 and of
+//! 4096 bytes, sound or not; classic tables beside them, protective or not, with every logical partition; and the
 //! kernel's own list. Entries are judged one by one.
 //!
-//! A table that is there and has no sound copy, an entry that lies outside of the disk, a chain that is cut or runs in a
-//! circle: each is a remark.
+//! A table that is there and has no sound copy, an entry that lies outside of the disk, a chain that is cut or runs in
+//! a circle: each is a remark.
 
 mod classic;
 mod gpt;
@@ -19,7 +19,7 @@ pub(super) const PARTITIONS_MAX: usize = 512;
 /// A place that some reader would show as a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartitionSlot {
-    /// `partition 3`
+    /// Where it is, such as `partition 3`.
     pub(super) place: String,
     pub(super) offset: u64,
     pub(super) size_bytes: u64,

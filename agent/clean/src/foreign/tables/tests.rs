@@ -151,7 +151,7 @@ fn a_signature_without_a_sound_table_is_not_understood_and_a_lost_table_is_nothi
     bytes[512..1024].fill(0);
     bytes[SIZE - 512..].fill(0);
     assert!(one(&bytes).contents.unread[0].why.contains("protective"), "{:?}", one(&bytes).contents);
-    // What an interrupted write leaves must not be stuck for ever.
+    // An interrupted write must not leave the disk stuck.
     bytes[..512].fill(0);
     assert!(one(&bytes).contents.is_blank(), "{:?}", one(&bytes).contents);
 }

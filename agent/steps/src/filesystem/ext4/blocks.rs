@@ -1,15 +1,13 @@
 //! Where a file's blocks lie, by extents or by numbers of blocks, and its content.
 
 use super::{Ext4Reader, inode::Ext4Inode};
-use crate::filesystem::{
-    FilesystemError,
-    fields::{index, joined, product, u16_at, u32_at},
-};
+use crate::filesystem::FilesystemError;
+use crate::filesystem::fields::{index, joined, product, u16_at, u32_at};
 
 const EXTENTS_MAGIC: u16 = 0xf30a;
-/// Of the header, and of each entry behind it.
+/// The size of the header, and of each entry behind it.
 const EXTENT_BYTES: usize = 12;
-/// With the most blocks that a file may have, no tree is deeper.
+/// The largest depth of a tree: even the most blocks that a file may have need no more.
 const EXTENTS_DEPTH_MAX: u16 = 5;
 /// A longer extent has this many blocks less, and none of them was written.
 const WRITTEN_BLOCKS_MAX: u64 = 32_768;
@@ -18,7 +16,7 @@ const DIRECT: u64 = 12;
 
 /// Some of a file's blocks, which lie one after the other.
 pub(super) struct BlockRun {
-    /// `None`: they lie nowhere, and read as zeros.
+    /// The first block; `None` for blocks that lie nowhere and read as zeros.
     pub(super) first: Option<u64>,
     pub(super) blocks: u64,
 }

@@ -2,16 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use super::{
-    Ext4Reader,
-    inode::{AREA_BYTES, Ext4Inode},
-};
-use crate::filesystem::{
-    FOLDER_BYTES_MAX, FilesystemError,
-    fields::{u8_at, u16_at, u32_at},
-};
+use super::Ext4Reader;
+use super::inode::{AREA_BYTES, Ext4Inode};
+use crate::filesystem::fields::{u8_at, u16_at, u32_at};
+use crate::filesystem::{FOLDER_BYTES_MAX, FilesystemError};
 
-/// Of an entry, before its name.
+/// The size of an entry's head, before its name.
 const ENTRY_BYTES: usize = 8;
 /// The shortest entry with a name.
 const ENTRY_BYTES_MIN: usize = 12;

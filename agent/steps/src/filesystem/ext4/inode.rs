@@ -1,12 +1,10 @@
 //! Inodes, and the content that some hold themselves.
 
 use super::superblock::Ext4Shape;
-use crate::filesystem::{
-    FilesystemError,
-    fields::{index, joined, u8_at, u16_at, u32_at},
-};
+use crate::filesystem::FilesystemError;
+use crate::filesystem::fields::{index, joined, u8_at, u16_at, u32_at};
 
-/// Of every inode; what follows is as long as the filesystem says.
+/// The size of every inode's fixed part; what follows is as long as the filesystem says.
 const FIXED_BYTES: usize = 128;
 /// Numbers of blocks, the root of the extents, a short link, or the start of the content.
 pub(super) const AREA_BYTES: usize = 60;
@@ -18,7 +16,7 @@ const FLAG_ATTRIBUTE: u32 = 0x20_0000;
 const FLAG_INLINE: u32 = 0x1000_0000;
 
 const ATTRIBUTES_MAGIC: u32 = 0xea02_0000;
-/// Of an attribute, before its name.
+/// The size of an attribute's head, before its name.
 const ATTRIBUTE_BYTES: usize = 16;
 /// Names that begin with `system.`
 const SYSTEM: u8 = 7;
@@ -37,7 +35,7 @@ pub(super) struct Ext4Inode {
     pub(super) bytes: u64,
     pub(super) area: [u8; AREA_BYTES],
     flags: u32,
-    /// Behind the fixed fields, of an inode that holds its content.
+    /// The bytes behind the fixed fields, of an inode that holds its content.
     body: Vec<u8>,
 }
 

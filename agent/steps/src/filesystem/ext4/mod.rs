@@ -1,7 +1,7 @@
 //! ext2, ext3 and ext4 as the kernel's documentation lays them out (Documentation/filesystems/ext4).
 //!
-//! Folders with hash trees are read leaf by leaf: their index blocks look like empty folders to who does not know them.
-//! Names are compared letter by letter, in folders without difference of case too.
+//! Folders with hash trees are read leaf by leaf: their index blocks look like empty folders to other readers. Names
+//! are compared letter by letter, in folders without difference of case too.
 
 mod blocks;
 mod folder;
@@ -13,10 +13,8 @@ use std::ops::ControlFlow;
 use inode::{Ext4Inode, Ext4Kind};
 use superblock::{Ext4Shape, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
 
-use super::{
-    FilesystemError, PartitionBytes,
-    fields::{index, product, sum},
-};
+use super::fields::{index, product, sum};
+use super::{FilesystemError, PartitionBytes};
 
 /// The folder at the top.
 const ROOT: u32 = 2;

@@ -1,9 +1,7 @@
 //! The superblock and the group descriptors: the numbers by which everything else is found.
 
-use crate::filesystem::{
-    FilesystemError,
-    fields::{joined, product, sum, u16_at, u32_at},
-};
+use crate::filesystem::FilesystemError;
+use crate::filesystem::fields::{joined, product, sum, u16_at, u32_at};
 
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
 pub(super) const SUPERBLOCK_BYTES: usize = 1024;
@@ -16,7 +14,7 @@ const OLD_INODE_BYTES: u64 = 128;
 const OLD_DESCRIPTOR_BYTES: u64 = 32;
 const LARGE_DESCRIPTOR_BYTES: u64 = 64;
 
-// `s_feature_incompat`: who does not know one of them must not read.
+// `s_feature_incompat`: a reader that does not know one of them must not read.
 const INCOMPAT_COMPRESSION: u32 = 0x1;
 const INCOMPAT_RECOVER: u32 = 0x4;
 const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
@@ -53,7 +51,7 @@ pub(super) struct Ext4Shape {
     groups: u64,
     inodes: u32,
     inodes_per_group: u32,
-    /// From which block of descriptors on they lie in their groups, with that feature.
+    /// The block of descriptors from which on they lie in their groups, with that feature.
     meta_groups_from: Option<u64>,
     copies: SuperblockCopies,
 }

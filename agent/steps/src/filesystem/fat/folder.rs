@@ -1,12 +1,8 @@
 //! The entries of a folder, with their long names.
 
-use crate::{
-    filesystem::{
-        FilesystemError,
-        fields::{u8_at, u16_at, u32_at},
-    },
-    forms::fat::NAME_PLACES,
-};
+use crate::filesystem::FilesystemError;
+use crate::filesystem::fields::{u8_at, u16_at, u32_at};
+use crate::forms::fat::NAME_PLACES;
 
 const ENTRY_BYTES: usize = 32;
 /// The first byte of an entry: none follows it, or it is free.
@@ -129,7 +125,7 @@ impl LongName {
     }
 }
 
-/// Of a short name, as it stands beside its long one.
+/// Computes the checksum of a short name, which stands beside its long one.
 fn checksum(entry: &[u8]) -> u8 {
     entry.iter().take(11).fold(0_u8, |sum, &letter| sum.rotate_right(1).wrapping_add(letter))
 }

@@ -9,12 +9,10 @@ mod shape;
 use folder::FatEntry;
 use shape::{BOOT_SECTOR_BYTES, FatRoot, FatShape, FatWidth};
 
-use super::{
-    FOLDER_BYTES_MAX, FilesystemError, PartitionBytes,
-    fields::{index, u16_at, u32_at},
-};
+use super::fields::{index, u16_at, u32_at};
+use super::{FOLDER_BYTES_MAX, FilesystemError, PartitionBytes};
 
-/// What tells the top from all files.
+/// The number of the top folder, which no file has.
 const ROOT_NUMBER: u64 = u64::MAX;
 
 /// A FAT filesystem, for reading.

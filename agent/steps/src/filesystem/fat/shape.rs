@@ -1,14 +1,12 @@
 //! The boot sector: the numbers by which everything else is found.
 
-use crate::filesystem::{
-    FilesystemError,
-    fields::{u8_at, u16_at, u32_at},
-};
+use crate::filesystem::FilesystemError;
+use crate::filesystem::fields::{u8_at, u16_at, u32_at};
 
 pub(super) const BOOT_SECTOR_BYTES: usize = 512;
 
 const ENTRY_BYTES: u64 = 32;
-/// As Linux tells FAT12 from FAT16 (`MAX_FAT12`). FAT32 is told by its larger boot sector.
+/// The limit by which Linux distinguishes FAT12 from FAT16 (`MAX_FAT12`). FAT32 has a larger boot sector.
 const CLUSTERS_OF_FAT12_MAX: u64 = 0xff4;
 const CLUSTERS_OF_FAT16_MAX: u64 = 0xfff4;
 const CLUSTERS_OF_FAT32_MAX: u64 = 0x0fff_fff6;

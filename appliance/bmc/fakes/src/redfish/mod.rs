@@ -112,9 +112,9 @@ pub struct FakeResponse {
 pub struct Fake(Arc<Mutex<FakeBmcState>>);
 
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// After it an answer that breaks off is on its way.
+/// Time after which an answer that breaks off is on its way.
 const FLUSHED: Duration = Duration::from_millis(100);
-/// Between two bytes of an answer that trickles.
+/// Pause between two bytes of an answer that trickles.
 const TRICKLE: Duration = Duration::from_millis(5);
 
 impl Fake {

@@ -20,7 +20,7 @@ use super::{FakeRequest, FakeResponse};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeQuirks {
-    /// Where a session's place is named.
+    /// The part of an answer that names a session's place.
     pub location: SessionLocation,
     /// Places for sessions.
     pub session_limit: Option<usize>,
@@ -43,7 +43,7 @@ pub struct FakeQuirks {
     pub refuse_disable: Option<FakeRefusal>,
     /// What "Once" is stored as.
     pub once: Option<String>,
-    /// Of the system below `Systems`, where it is not `1`.
+    /// Identifier of the system below `Systems`, if it is not `1`.
     pub system: Option<String>,
     /// What stands before `/redfish`.
     pub prefix: String,
@@ -54,14 +54,14 @@ pub struct FakeQuirks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionLocation {
-    /// In the header and in the body.
+    /// The header and the body.
     #[default]
     Header,
-    /// In the body alone.
+    /// The body alone.
     None,
-    /// Only by its identifier.
+    /// The identifier alone.
     Id,
-    /// Nowhere: it is found in the collection.
+    /// No part: it is found in the collection.
     Nowhere,
 }
 

@@ -29,7 +29,7 @@ pub struct FakeBmcState {
     pub boot_enabled: String,
     pub boot_target: String,
     pub boot_mode: String,
-    /// `None`: the system has no such property.
+    /// The property of that name; `None` if the system has none.
     pub http_boot_uri: Option<String>,
     pub boot_targets_allowed: Vec<String>,
     pub macs: Vec<[u8; 6]>,
@@ -49,7 +49,7 @@ pub struct FakeBmcState {
     pub sessions: Vec<String>,
     /// Sessions beyond these are refused.
     pub sessions_max: usize,
-    /// Refused logins after which nobody is let in, as BMCs do.
+    /// Refused logins after which no login is taken, as BMCs do.
     pub locks_after: Option<u32>,
     /// Logins that were refused since one was taken.
     pub logins_refused: u32,

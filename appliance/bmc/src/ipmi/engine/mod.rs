@@ -14,6 +14,8 @@
 //! same number in the message and the next one in the session, so that a BMC can tell a repetition
 //! from another request (section 6.12.8); a BMC that says that it is busy is asked again likewise.
 
+mod console;
+mod receive;
 mod setup;
 mod window;
 
@@ -21,25 +23,26 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Privilege;
-use super::command::{self, ANSWER, IpmiCommand, IpmiReply, completion};
-use super::packet::{self, Bad, IpmiFrame, IpmiMessage, payload};
+use super::command::{self, IpmiCommand, IpmiReply};
+use super::packet::{self, Bad, IpmiMessage};
 use super::sol::Console;
 use super::suite::{IpmiSessionKeys, Numbers, SessionRandom, Suite};
 use super::{PASSWORD_BYTES_MAX, USER_NAME_BYTES_MAX};
 use crate::BmcCredentials;
 use crate::error::Error;
+use IpmiSessionStage as Stage;
 use window::Window;
+
+pub use console::HEARD_BYTES_MAX;
 
 /// Waits after each sending; after the last one it is given up. 15 s in all.
 pub const WAITS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 /// BMCs end a session that is quiet for a minute (section 6.12.15); two lost packets may lie between.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(25);
-/// Nobody waits long for a good-bye: a session that is not closed ends by itself.
+/// Waits for the answer to a close, which is not waited for long: a session that is not closed ends by itself.
 const CLOSE_WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(500)];
-/// Of a serial port that nobody reads, as much is kept as a screen of a few pages.
-pub const HEARD_BYTES_MAX: usize = 16 * 1024;
-/// In RAKP's role: the user is found by name, whatever his level.
+/// Bit of RAKP's role: the user is found by name, whatever the user's level.
 const BY_NAME: u8 = 0x10;
 
 /// What has happened.
@@ -48,7 +51,7 @@ pub enum IpmiSessionEvent {
     /// The session stands.
     Opened,
     Answered(IpmiReply),
-    /// Of a request: the session goes on. Of the set-up: it has ended.
+    /// A failure of a request, after which the session goes on, or of the set-up, which has ended.
     Failed(Error),
     Closed,
 }
@@ -78,7 +81,7 @@ struct PendingIpmiRequest {
 
 enum SentPacket {
     Plain(Vec<u8>),
-    /// Sealed anew each time.
+    /// A message that is sealed again for each sending.
     Sealed(IpmiMessage),
 }
 
@@ -94,18 +97,18 @@ pub struct IpmiEngine {
     /// A RAKP 2 came that another password has made. One that is right may be on its way: the first one may be forged.
     is_doubted: bool,
     restarts: u32,
-    /// Of the last message of the set-up.
+    /// Tag of the last message of the set-up.
     tag: u8,
-    /// Of the last request, below 64.
+    /// Number of the last request, below 64.
     request: u8,
-    /// Of the last packet in the session.
+    /// Number of the last packet in the session.
     sequence: u32,
     seen: Window,
     pending: Option<PendingIpmiRequest>,
     outbox: VecDeque<Vec<u8>>,
     event: Option<IpmiSessionEvent>,
     last_sent: Duration,
-    /// While a serial port is listened to.
+    /// State of the serial port, while it is listened to.
     console: Option<Console>,
     /// What it said, the newest of it.
     heard: VecDeque<u8>,
@@ -156,7 +159,7 @@ impl IpmiEngine {
             credentials: credentials.clone(),
             privilege,
             random,
-            stage: IpmiSessionStage::Capabilities,
+            stage: Stage::Capabilities,
             numbers,
             keys: None,
             rakp4: Vec::new(),
@@ -195,7 +198,7 @@ impl IpmiEngine {
     pub fn wake_at(&self) -> Option<Duration> {
         match (&self.pending, self.stage) {
             (Some(pending), _) => Some(pending.due),
-            (None, IpmiSessionStage::Idle) => Some(self.last_sent + KEEP_ALIVE),
+            (None, Stage::Idle) => Some(self.last_sent + KEEP_ALIVE),
             (None, _) => None,
         }
     }
@@ -209,7 +212,7 @@ impl IpmiEngine {
     /// The session stands, and nothing is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.stage == IpmiSessionStage::Idle
+        self.stage == Stage::Idle
     }
 
     /// Asks; whatever was under way is forgotten. Without a session it fails at once.
@@ -218,7 +221,7 @@ impl IpmiEngine {
             self.fail(Error::Timeout { what: request.what.to_owned() });
             return;
         }
-        self.stage = IpmiSessionStage::Asking;
+        self.stage = Stage::Asking;
         let message = self.message(request);
         self.begin(request.what, SentPacket::Sealed(message), now);
     }
@@ -230,36 +233,9 @@ impl IpmiEngine {
             return;
         }
         let request = command::close_session(self.numbers.bmc_id);
-        self.stage = IpmiSessionStage::Closing;
+        self.stage = Stage::Closing;
         let message = self.message(&request);
         self.begin(request.what, SentPacket::Sealed(message), now);
-    }
-
-    /// From now on the host's serial port is heard: the BMC has been asked for it, and has agreed. What came since is not
-    /// lost, the BMC says it again.
-    pub fn listen(&mut self) {
-        self.console = Some(Console::default());
-    }
-
-    /// From now on it is not heard any more.
-    pub fn stop_listening(&mut self) {
-        self.console = None;
-    }
-
-    /// The host's serial port is heard, and the session stands in which it is.
-    #[must_use]
-    pub fn is_listening(&self) -> bool {
-        self.console.is_some() && self.is_open()
-    }
-
-    /// What the serial port has said since the last call, at most [`HEARD_BYTES_MAX`] of it.
-    pub fn take_console_data(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.heard).into()
-    }
-
-    /// Whether the serial port has said more since the last call than was heard.
-    pub fn take_loss(&mut self) -> bool {
-        std::mem::take(&mut self.is_lossy)
     }
 
     /// Time has passed.
@@ -267,11 +243,11 @@ impl IpmiEngine {
         if self.wake_at().is_none_or(|at| now < at) {
             return;
         }
-        if self.stage == IpmiSessionStage::Rakp1 && self.is_doubted {
+        if self.stage == Stage::Rakp1 && self.is_doubted {
             self.disown();
             return;
         }
-        let waits = if self.stage == IpmiSessionStage::Closing { &CLOSE_WAITS[..] } else { &WAITS[..] };
+        let waits = if self.stage == Stage::Closing { &CLOSE_WAITS[..] } else { &WAITS[..] };
         match self.pending.as_mut() {
             Some(pending) => match waits.get(pending.sends) {
                 Some(wait) => {
@@ -282,7 +258,7 @@ impl IpmiEngine {
             },
             None => {
                 let request = command::device_id();
-                self.stage = IpmiSessionStage::KeepAlive;
+                self.stage = Stage::KeepAlive;
                 let message = self.message(&request);
                 self.begin(request.what, SentPacket::Sealed(message), now);
             }
@@ -297,141 +273,12 @@ impl IpmiEngine {
         }
     }
 
-    fn take(&mut self, datagram: &[u8], now: Duration) -> Result<(), Bad> {
-        match (packet::frame(datagram)?, self.stage) {
-            (IpmiFrame::Bare { message }, IpmiSessionStage::Capabilities) => {
-                let reply = self.reply_in(&IpmiMessage::read(message)?)?;
-                self.on_capabilities(reply, now)
-            }
-            (IpmiFrame::Plain { payload_type: payload::OPEN_ANSWER, payload }, IpmiSessionStage::Open) => {
-                self.on_open(payload, now)
-            }
-            (IpmiFrame::Plain { payload_type: payload::RAKP_2, payload }, IpmiSessionStage::Rakp1) => {
-                self.on_rakp2(payload, now)
-            }
-            (IpmiFrame::Plain { payload_type: payload::RAKP_4, payload }, IpmiSessionStage::Rakp3) => {
-                self.on_rakp4(payload, now)
-            }
-            (IpmiFrame::Sealed { session, sequence }, _) => {
-                let Some(keys) = &self.keys else { return Err("it is of a session that is not open") };
-                if session != self.numbers.console_id {
-                    return Err("it is of another session");
-                }
-                let message = IpmiMessage::read(&packet::open(datagram, keys)?)?;
-                if !self.seen.admit(sequence) {
-                    return Err("it came before");
-                }
-                let reply = self.reply_in(&message)?;
-                self.on_reply(reply, now);
-                Ok(())
-            }
-            (IpmiFrame::Console { session, sequence }, _) => self.on_console(datagram, session, sequence),
-            (IpmiFrame::Bare { .. } | IpmiFrame::Plain { .. }, _) => Err("it is nothing that was asked for"),
-        }
-    }
-
-    fn on_console(&mut self, datagram: &[u8], session: u32, sequence: u32) -> Result<(), Bad> {
-        let (Some(keys), Some(console)) = (&self.keys, &mut self.console) else {
-            return Err("no serial port is listened to");
-        };
-        if session != self.numbers.console_id {
-            return Err("it is of another session");
-        }
-        let payload = packet::open_console(datagram, keys)?;
-        if !self.seen.admit(sequence) {
-            return Err("it came before");
-        }
-        let heard = console.take(&payload)?;
-        if let Some(answer) = heard.answer {
-            self.sequence = self.sequence.wrapping_add(1).max(1);
-            let (to, iv) = (self.numbers.bmc_id, self.random.draw());
-            self.outbox.push_back(packet::sealed_console(&answer, keys, to, self.sequence, iv));
-        }
-        self.heard.extend(heard.characters);
-        let excess = self.heard.len().saturating_sub(HEARD_BYTES_MAX);
-        self.heard.drain(..excess);
-        self.is_lossy |= heard.is_lossy || excess > 0;
-        if heard.has_ended {
-            self.console = None;
-        }
-        Ok(())
-    }
-
-    /// The answer to what is under way.
-    fn reply_in(&self, message: &IpmiMessage) -> Result<IpmiReply, Bad> {
-        let awaited = match self.pending.as_ref().map(|pending| &pending.packet) {
-            Some(SentPacket::Sealed(request)) => (request.function, request.command),
-            Some(SentPacket::Plain(_)) if self.stage == IpmiSessionStage::Capabilities => {
-                let request = command::authentication_capabilities(self.privilege);
-                (request.function, request.command)
-            }
-            Some(SentPacket::Plain(_)) | None => return Err("nothing was asked"),
-        };
-        let is_awaited =
-            (message.function, message.command) == (awaited.0 | ANSWER, awaited.1) && message.sequence == self.request;
-        let [completion, data @ ..] = &message.data[..] else { return Err("its message is cut off") };
-        if !is_awaited {
-            return Err("it answers another request");
-        }
-        Ok(IpmiReply { completion: *completion, data: data.to_vec() })
-    }
-
-    fn on_reply(&mut self, reply: IpmiReply, now: Duration) {
-        if reply.completion == completion::NODE_BUSY
-            && self.stage != IpmiSessionStage::Closing
-            && let Some(pending) = self.pending.as_ref()
-            && let Some(wait) = WAITS.get(pending.sends - 1).filter(|_| pending.sends < WAITS.len())
-        {
-            // Asked anew, not again: this one has been answered.
-            let due = now + *wait;
-            self.request = (self.request + 1) & 0x3f;
-            let number = self.request;
-            if let Some(pending) = self.pending.as_mut() {
-                pending.due = due;
-                if let SentPacket::Sealed(message) = &mut pending.packet {
-                    message.sequence = number;
-                }
-            }
-            return;
-        }
-        self.pending = None;
-        self.discarded = None;
-        match self.stage {
-            IpmiSessionStage::Privilege => match (reply.completion, reply.data.first()) {
-                // Some grant less than was asked for, and say so.
-                (completion::DONE, level) if level.is_none_or(|level| level & 0x0f >= self.privilege.level()) => {
-                    self.stage = IpmiSessionStage::Idle;
-                    self.event = Some(IpmiSessionEvent::Opened);
-                }
-                _ => {
-                    let (level, code) = (self.privilege.as_str(), reply.completion);
-                    let message = format!("be {level}, completion code {code:#04x}; bmc.address may ask for less");
-                    self.event = Some(IpmiSessionEvent::Failed(Error::Forbidden { message }));
-                    // The session is there: whoever made the engine closes it.
-                    self.stage = IpmiSessionStage::Idle;
-                }
-            },
-            IpmiSessionStage::Closing => self.end(IpmiSessionEvent::Closed),
-            IpmiSessionStage::KeepAlive => self.stage = IpmiSessionStage::Idle,
-            IpmiSessionStage::Asking => {
-                self.stage = IpmiSessionStage::Idle;
-                self.event = Some(IpmiSessionEvent::Answered(reply));
-            }
-            IpmiSessionStage::Capabilities
-            | IpmiSessionStage::Open
-            | IpmiSessionStage::Rakp1
-            | IpmiSessionStage::Rakp3
-            | IpmiSessionStage::Idle
-            | IpmiSessionStage::Ended => {}
-        }
-    }
-
     /// Nothing usable came.
     fn give_up(&mut self, now: Duration) {
         let what = self.pending.take().map_or("a request", |pending| pending.what).to_owned();
         let error = match self.discarded.take() {
             Some(why) => Error::BadAnswer { what, detail: why.to_owned() },
-            None if self.stage == IpmiSessionStage::Capabilities => {
+            None if self.stage == Stage::Capabilities => {
                 Error::Unreachable { detail: "no answer to IPMI over LAN".to_owned() }
             }
             None => Error::Timeout { what },
@@ -439,29 +286,29 @@ impl IpmiEngine {
         let stage = self.stage;
         match stage {
             // Some do not answer at all where they do not know an algorithm.
-            IpmiSessionStage::Open if matches!(error, Error::Timeout { .. }) && self.try_next_suite(now) => {}
-            IpmiSessionStage::Asking => {
-                self.stage = IpmiSessionStage::Idle;
+            Stage::Open if matches!(error, Error::Timeout { .. }) && self.try_next_suite(now) => {}
+            Stage::Asking => {
+                self.stage = Stage::Idle;
                 self.fail(error);
             }
-            IpmiSessionStage::KeepAlive => self.stage = IpmiSessionStage::Ended,
-            IpmiSessionStage::Closing => self.end(IpmiSessionEvent::Closed),
-            IpmiSessionStage::Capabilities
-            | IpmiSessionStage::Open
-            | IpmiSessionStage::Rakp1
-            | IpmiSessionStage::Rakp3
-            | IpmiSessionStage::Privilege
-            | IpmiSessionStage::Idle
-            | IpmiSessionStage::Ended => self.end(IpmiSessionEvent::Failed(error)),
+            Stage::KeepAlive => self.stage = Stage::Ended,
+            Stage::Closing => self.end(IpmiSessionEvent::Closed),
+            Stage::Capabilities
+            | Stage::Open
+            | Stage::Rakp1
+            | Stage::Rakp3
+            | Stage::Privilege
+            | Stage::Idle
+            | Stage::Ended => self.end(IpmiSessionEvent::Failed(error)),
         }
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.stage, IpmiSessionStage::Idle | IpmiSessionStage::Asking | IpmiSessionStage::KeepAlive)
+        matches!(self.stage, Stage::Idle | Stage::Asking | Stage::KeepAlive)
     }
 
     fn end(&mut self, event: IpmiSessionEvent) {
-        self.stage = IpmiSessionStage::Ended;
+        self.stage = Stage::Ended;
         self.pending = None;
         self.keys = None;
         self.console = None;
@@ -485,7 +332,7 @@ impl IpmiEngine {
     }
 
     fn begin(&mut self, what: &'static str, packet: SentPacket, now: Duration) {
-        let wait = if self.stage == IpmiSessionStage::Closing { CLOSE_WAITS[0] } else { WAITS[0] };
+        let wait = if self.stage == Stage::Closing { CLOSE_WAITS[0] } else { WAITS[0] };
         self.discarded = None;
         self.pending = Some(PendingIpmiRequest { what, packet, sends: 0, due: now + wait });
         self.send(now);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{IpmiEngine, IpmiSessionEvent, IpmiSessionStage, SentPacket, Window};
+use super::{IpmiEngine, IpmiSessionEvent, IpmiSessionStage as Stage, SentPacket, Window};
 use crate::error::Error;
 use crate::ipmi::command::{self, AuthCapabilities, IpmiReply};
 use crate::ipmi::packet::{self, Bad, payload};
 use crate::ipmi::suite::{Suite, is_same};
 
-/// Set-ups that begin anew because the BMC has forgotten the numbers of the last one.
+/// Set-ups that begin again because the BMC has forgotten the numbers of the last one.
 const RESTARTS_MAX: u32 = 2;
 
 mod rakp {
@@ -56,7 +56,7 @@ impl IpmiEngine {
             &algorithm(1, integrity),
             &algorithm(2, confidentiality),
         ];
-        self.stage = IpmiSessionStage::Open;
+        self.stage = Stage::Open;
         self.begin("Open Session", SentPacket::Plain(packet::encode_plain(payload::OPEN_REQUEST, &text.concat())), now);
     }
 
@@ -88,7 +88,7 @@ impl IpmiEngine {
         ];
         let packet = packet::encode_plain(payload::RAKP_1, &text.concat());
         self.is_doubted = false;
-        self.stage = IpmiSessionStage::Rakp1;
+        self.stage = Stage::Rakp1;
         self.begin("the key exchange (RAKP 1)", SentPacket::Plain(packet), now);
         Ok(())
     }
@@ -115,13 +115,13 @@ impl IpmiEngine {
         let packet = self.rakp3(rakp::DONE, &proof);
         self.keys = Some(keys);
         self.rakp4 = rakp4;
-        self.stage = IpmiSessionStage::Rakp3;
+        self.stage = Stage::Rakp3;
         self.begin("the key exchange (RAKP 3)", SentPacket::Plain(packet), now);
         Ok(())
     }
 
-    /// The BMC did not know the password, and nobody else who answered did. It is told, so that it frees its place for
-    /// the session.
+    /// Ends a set-up in which no answer proved the password. The BMC is informed, so that it frees its place for the
+    /// session.
     pub(super) fn disown(&mut self) {
         let packet = self.rakp3(rakp::WRONG_CODE, &[]);
         self.outbox.push_back(packet);
@@ -146,7 +146,7 @@ impl IpmiEngine {
         self.sequence = 0;
         self.seen = Window::default();
         let request = command::set_privilege(self.privilege);
-        self.stage = IpmiSessionStage::Privilege;
+        self.stage = Stage::Privilege;
         let message = self.message(&request);
         self.begin(request.what, SentPacket::Sealed(message), now);
         Ok(())
@@ -157,7 +157,7 @@ impl IpmiEngine {
         let forbidden = |message: &str| Error::Forbidden { message: message.to_owned() };
         let error = match (status, self.stage) {
             // No such algorithm, or not together: the other suite may do.
-            (0x04..=0x07 | 0x10..=0x12, IpmiSessionStage::Open) => {
+            (0x04..=0x07 | 0x10..=0x12, Stage::Open) => {
                 if !self.try_next_suite(now) {
                     self.end(IpmiSessionEvent::Failed(Error::Unsupported {
                         what: "use cipher suite 17 or 3".to_owned(),
@@ -166,7 +166,7 @@ impl IpmiEngine {
                 return;
             }
             // Its numbers were forgotten, or are those of another try of the same message.
-            (0x02 | 0x08, _) | (rakp::WRONG_CODE, IpmiSessionStage::Rakp3) if self.restarts < RESTARTS_MAX => {
+            (0x02 | 0x08, _) | (rakp::WRONG_CODE, Stage::Rakp3) if self.restarts < RESTARTS_MAX => {
                 self.restarts += 1;
                 self.start(now);
                 return;

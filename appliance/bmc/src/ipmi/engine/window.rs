@@ -12,7 +12,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// For packets whose integrity was checked.
+    /// Takes note of a packet whose integrity was checked; `false` if it came before.
     pub(super) fn admit(&mut self, sequence: u32) -> bool {
         if sequence > self.highest {
             let ahead = sequence - self.highest;

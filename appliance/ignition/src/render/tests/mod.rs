@@ -60,7 +60,7 @@ fn the_last_name_wins_and_a_pools_own_after_all_workers() {
     assert_ne!(rendered(&other).name, one.name);
 }
 
-/// As in the tests of coreos/ignition's `config/merge`.
+/// The cases are those of coreos/ignition's `config/merge`.
 #[test]
 fn configs_are_merged_as_ignition_does() {
     let parent = json!({
@@ -201,7 +201,7 @@ fn an_invalid_one_is_named_and_a_pool_without_any() {
     assert!(matches!(refused(&[big("a"), big("b")]), PoolRenderError::Large(_)));
 }
 
-/// It was ignored; a newer version of the whole must not bring it to life.
+/// The field was ignored; a newer version of the whole must not bring it to life.
 #[test]
 fn what_is_too_new_for_its_config_stays_without_effect_and_is_told() {
     let old = machine("old", json!({"ignition": {"version": "3.2.0"}, "kernelArguments": {"shouldExist": ["quiet"]}}));

@@ -1,12 +1,9 @@
 use serde_json::{Value, json};
 
 use super::{file, files, machine, rendered};
-use crate::{
-    NewFile, SpecVersion, data_url,
-    fixtures::fixture,
-    render::{Additions, CertificateFile, RenderableConfig, Rendered, ServeError, serve},
-    version_negotiation,
-};
+use crate::fixtures::fixture;
+use crate::render::{Additions, CertificateFile, RenderableConfig, Rendered, ServeError, serve};
+use crate::{NewFile, SpecVersion, data_url, version_negotiation};
 
 fn contents(config: &Value, path: &str) -> Value {
     let files = config["storage"]["files"].as_array().unwrap();

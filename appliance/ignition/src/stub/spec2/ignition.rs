@@ -3,10 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{VERSION, resource};
-use crate::{
-    data_url,
-    fields::{FieldError, Fields, SparseObject},
-};
+use crate::data_url;
+use crate::fields::{FieldError, Fields, SparseObject};
 
 pub(super) fn convert(head: &mut Fields) -> Result<SparseObject, FieldError> {
     drop(head.take("version"));

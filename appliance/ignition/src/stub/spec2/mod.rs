@@ -7,7 +7,7 @@
 //! - Partitions in sectors become MiB where the sector size is known, or where they are 0 ("all there is").
 //! - A filesystem on which files are put needs a mount point in spec 3. It is taken from the mount unit in the same
 //!   config; one that nothing is put on needs none.
-//! - A root filesystem that is made anew (`name: root` with `mount`) is kept as the filesystem of `/`.
+//! - A root filesystem that is created again (`name: root` with `mount`) is kept as the filesystem of `/`.
 //! - Contents that are appended by several entries become one file's list.
 //! - `passwd.users[].create` becomes the user's own fields.
 //!
@@ -24,11 +24,9 @@ mod units;
 
 use serde_json::Value;
 
-use crate::{
-    CONFIG_BYTES_MAX,
-    fields::{FieldError, Fields, SparseObject},
-    version::Semver,
-};
+use crate::CONFIG_BYTES_MAX;
+use crate::fields::{FieldError, Fields, SparseObject};
+use crate::version::Semver;
 
 /// What comes out.
 pub const VERSION: &str = "3.2.0";
@@ -43,7 +41,7 @@ pub struct Spec2Options {
 /// The logical sectors of the disks that the config is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sectors {
-    /// Or of several sizes.
+    /// The size is not known, or there are several.
     Unknown,
     Bytes512,
     Bytes4096,
@@ -52,10 +50,10 @@ pub enum Sectors {
 /// A file, unit or user that stands in a config twice. Spec 3 allows each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicatePolicy {
-    /// In an owner's stub: a person has to say which is meant.
+    /// The rule for an owner's stub: a person has to say which is meant.
     Refused,
-    /// In machine configs, as the machine-config-operator does: the last file, the last unit with the drop-ins of all,
-    /// the last user with the keys of all.
+    /// The rule for machine configs, which is the machine-config-operator's: the last file, the last unit with the
+    /// drop-ins of all, the last user with the keys of all.
     LastWins,
 }
 
@@ -71,7 +69,7 @@ pub enum ConvertError {
 #[derive(Clone, Copy)]
 struct Spec2Defaults {
     options: Spec2Options,
-    /// Up to 2.1 a file without a mode got mode 0; later ones got the default.
+    /// Whether a file without a mode gets mode 0, as up to 2.1, and not the default.
     mode_defaults_to_zero: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Filesystems. In spec 2 they have names, by which files refer to them; in spec 3 they have mount points, and files have
-//! paths from `/`.
+//! Filesystems. In spec 2 they have names, by which files refer to them; in spec 3 they have mount points, and files
+//! have paths from `/`.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(super) struct MountUnit {
 struct Spec2Filesystem {
     place: String,
     name: String,
-    /// `None` as long as nothing needs to know it.
+    /// The mount point; `None` as long as nothing needs it.
     at: Option<String>,
     device: Option<MountDevice>,
 }

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::{DuplicatePolicy, Spec2Defaults, mounts::Mounts, resource};
-use crate::{
-    data_url,
-    fields::{FieldError, Fields, SparseObject},
-};
+use crate::data_url;
+use crate::fields::{FieldError, Fields, SparseObject};
 
 /// What files, directories and links have in common.
 pub(super) struct Spec2FileNode {

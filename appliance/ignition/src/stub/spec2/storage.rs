@@ -4,11 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{
-    Sectors, Spec2Defaults,
-    mounts::{MountUnit, Mounts},
-    nodes::{self, NetworkFile, Spec2FileNode},
-};
+use super::mounts::{MountUnit, Mounts};
+use super::nodes::{self, NetworkFile, Spec2FileNode};
+use super::{Sectors, Spec2Defaults};
 use crate::fields::{FieldError, Fields, SparseObject};
 
 const MIB: i64 = 1 << 20;

@@ -3,12 +3,10 @@ use std::io::Write as _;
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 
-use crate::{
-    CONFIG_BYTES_MAX,
-    fixtures::{json, stub},
-    stub::form::{
-        Base64Layout, NotIgnition, ParsedUserData, USER_DATA_BYTES_MAX, UserDataError, UserDataForm, read, write,
-    },
+use crate::CONFIG_BYTES_MAX;
+use crate::fixtures::{json, stub};
+use crate::stub::form::{
+    Base64Layout, NotIgnition, ParsedUserData, USER_DATA_BYTES_MAX, UserDataError, UserDataForm, read, write,
 };
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -1,9 +1,7 @@
 use super::{authority, endpoint};
-use crate::{
-    PemError, StubAuthority,
-    fixtures::{assert_valid, authority_of, certificate, json, stub},
-    stub::managed_stub::{CONFIG_PORT, Endpoint, MakeError, StubSpec, managed},
-};
+use crate::fixtures::{assert_valid, authority_of, certificate, json, stub};
+use crate::stub::managed_stub::{CONFIG_PORT, Endpoint, MakeError, StubSpec, managed};
+use crate::{PemError, StubAuthority};
 
 /// S1.18
 #[test]

@@ -6,13 +6,9 @@ mod rotating;
 mod spec2;
 mod upgrading;
 
-use crate::{
-    StubAuthority,
-    stub::{
-        managed_stub::{CONFIG_PORT, Endpoint},
-        spec2::{DuplicatePolicy, Sectors, Spec2Options},
-    },
-};
+use crate::StubAuthority;
+use crate::stub::managed_stub::{CONFIG_PORT, Endpoint};
+use crate::stub::spec2::{DuplicatePolicy, Sectors, Spec2Options};
 
 const STRICT: Spec2Options = Spec2Options { sectors: Sectors::Unknown, duplicates: DuplicatePolicy::Refused };
 

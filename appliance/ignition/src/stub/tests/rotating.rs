@@ -2,14 +2,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{authority, endpoint};
-use crate::{
-    StubAuthority, data_url,
-    fixtures::{authority_of, certificate, json as parsed, stub},
-    stub::{
-        authority::{LeftAlone, StubCaChange, rotate},
-        managed_stub::{StubSpec, managed},
-    },
-};
+use crate::fixtures::{authority_of, certificate, json as parsed, stub};
+use crate::stub::authority::{LeftAlone, StubCaChange, rotate};
+use crate::stub::managed_stub::{StubSpec, managed};
+use crate::{StubAuthority, data_url};
 
 fn source(pem: &str) -> Value {
     json!({"source": data_url::encode(pem.as_bytes())})
@@ -97,7 +93,7 @@ fn what_may_be_the_owners_is_left_alone_with_a_reason() {
     assert_eq!(state(r#"{"ignition":{"version":"3.2.0"}}"#, &to), StubCaChange::None);
 }
 
-/// Go reads names in any case, and the last of two; where that matters nobody knows which is meant.
+/// Go reads names in any case, and the last of two; where that matters the meaning is not certain.
 #[test]
 fn a_doubtful_name_is_left_alone() {
     let to = authority(&certificate("new"));

@@ -2,10 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::STRICT;
-use crate::{
-    fixtures::assert_valid,
-    stub::spec2::{ConvertError, DuplicatePolicy, Sectors, Spec2Options, convert},
-};
+use crate::fixtures::assert_valid;
+use crate::stub::spec2::{ConvertError, DuplicatePolicy, Sectors, Spec2Options, convert};
 
 fn old(version: &str, more: Value) -> Value {
     let mut config = json!({"ignition": {"version": version}});

@@ -4,18 +4,13 @@ use flate2::read::GzDecoder;
 use serde_json::json;
 
 use super::{authority, endpoint};
-use crate::{
-    StubAuthority,
-    fixtures::{assert_valid, authority_of, certificate, json as parsed, stub},
-    pem,
-    stub::{
-        authority::{LeftAlone, StubCaChange},
-        form::{NotIgnition, UserDataError},
-        managed_stub::{Endpoint, StubSpec, managed},
-        spec2::Sectors,
-        upgrade::{StubUpgradeResult, Upgrade, UpgradeError, UpgradeTargets, upgrade},
-    },
-};
+use crate::fixtures::{assert_valid, authority_of, certificate, json as parsed, stub};
+use crate::stub::authority::{LeftAlone, StubCaChange};
+use crate::stub::form::{NotIgnition, UserDataError};
+use crate::stub::managed_stub::{Endpoint, StubSpec, managed};
+use crate::stub::spec2::Sectors;
+use crate::stub::upgrade::{StubUpgradeResult, Upgrade, UpgradeError, UpgradeTargets, upgrade};
+use crate::{StubAuthority, pem};
 
 const HOST: &str = "api-int.cluster.example.com";
 

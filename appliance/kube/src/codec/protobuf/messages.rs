@@ -1,26 +1,27 @@
 //! The messages that are read, with the numbers of Kubernetes' `generated.proto` files.
 
-use super::{FieldForm, ProtobufField, ProtobufMessage};
+use super::FieldForm::{self, Boolean, Bytes, Fields, Integer, List, Map, Message, MicroTime, Quantity, Text, Time};
+use super::ProtobufField;
 
 /// The table of a kind's objects.
-pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static ProtobufMessage> {
+pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static [ProtobufField]> {
     match (api_version, kind) {
-        ("v1", "Namespace") => Some(&NAMESPACE),
-        ("v1", "Secret") => Some(&SECRET),
-        ("v1", "ConfigMap") => Some(&CONFIG_MAP),
-        ("v1", "ServiceAccount") => Some(&SERVICE_ACCOUNT),
-        ("v1", "ResourceQuota") => Some(&RESOURCE_QUOTA),
-        ("v1", "Event") => Some(&EVENT),
-        ("events.k8s.io/v1", "Event") => Some(&NEW_EVENT),
-        ("coordination.k8s.io/v1", "Lease") => Some(&LEASE),
-        ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(&ACCESS_REVIEW),
-        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(&RULES_REVIEW),
-        ("authentication.k8s.io/v1", "SelfSubjectReview") => Some(&SUBJECT_REVIEW),
-        ("authorization.k8s.io/v1", "SubjectAccessReview" | "LocalSubjectAccessReview") => Some(&OTHERS_REVIEW),
-        ("authentication.k8s.io/v1", "TokenReview") => Some(&TOKEN_REVIEW),
-        ("authentication.k8s.io/v1", "TokenRequest") => Some(&TOKEN_REQUEST),
+        ("v1", "Namespace") => Some(NAMESPACE),
+        ("v1", "Secret") => Some(SECRET),
+        ("v1", "ConfigMap") => Some(CONFIG_MAP),
+        ("v1", "ServiceAccount") => Some(SERVICE_ACCOUNT),
+        ("v1", "ResourceQuota") => Some(RESOURCE_QUOTA),
+        ("v1", "Event") => Some(EVENT),
+        ("events.k8s.io/v1", "Event") => Some(NEW_EVENT),
+        ("coordination.k8s.io/v1", "Lease") => Some(LEASE),
+        ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(ACCESS_REVIEW),
+        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(RULES_REVIEW),
+        ("authentication.k8s.io/v1", "SelfSubjectReview") => Some(SUBJECT_REVIEW),
+        ("authorization.k8s.io/v1", "SubjectAccessReview" | "LocalSubjectAccessReview") => Some(OTHERS_REVIEW),
+        ("authentication.k8s.io/v1", "TokenReview") => Some(TOKEN_REVIEW),
+        ("authentication.k8s.io/v1", "TokenRequest") => Some(TOKEN_REQUEST),
         // Clients name it in the version of the object that is to go.
-        (_, "DeleteOptions") => Some(&DELETE_OPTIONS),
+        (_, "DeleteOptions") => Some(DELETE_OPTIONS),
         _ => None,
     }
 }
@@ -33,306 +34,234 @@ const fn pointer(number: u64, name: &'static str, form: FieldForm) -> ProtobufFi
     ProtobufField { number, name, form, is_pointer: true }
 }
 
-const TEXTS: FieldForm = FieldForm::List(&FieldForm::Text);
-const TEXT_MAP: FieldForm = FieldForm::Map(&FieldForm::Text);
-const BYTE_MAP: FieldForm = FieldForm::Map(&FieldForm::Bytes);
+const fn spec(fields: &'static [ProtobufField]) -> ProtobufField {
+    field(2, "spec", Message(fields))
+}
+
+const fn status(fields: &'static [ProtobufField]) -> ProtobufField {
+    field(3, "status", Message(fields))
+}
+
+const TEXTS: FieldForm = List(&Text);
+const TEXT_MAP: FieldForm = Map(&Text);
+const BYTE_MAP: FieldForm = Map(&Bytes);
 
 /// The envelope; field 2 has the bytes of the object.
-pub(super) const UNKNOWN: ProtobufMessage = ProtobufMessage(&[
-    field(
-        1,
-        "typeMeta",
-        FieldForm::Message(&ProtobufMessage(&[
-            field(1, "apiVersion", FieldForm::Text),
-            field(2, "kind", FieldForm::Text),
-        ])),
-    ),
-    field(3, "contentEncoding", FieldForm::Text),
-    field(4, "contentType", FieldForm::Text),
-]);
+pub(super) const UNKNOWN: &[ProtobufField] = &[
+    field(1, "typeMeta", Message(&[field(1, "apiVersion", Text), field(2, "kind", Text)])),
+    field(3, "contentEncoding", Text),
+    field(4, "contentType", Text),
+];
 
 const METADATA: ProtobufField = field(
     1,
     "metadata",
-    FieldForm::Message(&ProtobufMessage(&[
-        field(1, "name", FieldForm::Text),
-        field(2, "generateName", FieldForm::Text),
-        field(3, "namespace", FieldForm::Text),
-        field(5, "uid", FieldForm::Text),
-        field(6, "resourceVersion", FieldForm::Text),
-        field(7, "generation", FieldForm::Integer),
-        field(8, "creationTimestamp", FieldForm::Time),
-        pointer(9, "deletionTimestamp", FieldForm::Time),
-        pointer(10, "deletionGracePeriodSeconds", FieldForm::Integer),
+    Message(&[
+        field(1, "name", Text),
+        field(2, "generateName", Text),
+        field(3, "namespace", Text),
+        field(5, "uid", Text),
+        field(6, "resourceVersion", Text),
+        field(7, "generation", Integer),
+        field(8, "creationTimestamp", Time),
+        pointer(9, "deletionTimestamp", Time),
+        pointer(10, "deletionGracePeriodSeconds", Integer),
         field(11, "labels", TEXT_MAP),
         field(12, "annotations", TEXT_MAP),
-        field(13, "ownerReferences", FieldForm::List(&FieldForm::Message(&OWNER_REFERENCE))),
+        field(13, "ownerReferences", List(&Message(OWNER_REFERENCE))),
         field(14, "finalizers", TEXTS),
-        field(17, "managedFields", FieldForm::List(&FieldForm::Message(&MANAGED_FIELDS))),
-    ])),
+        field(17, "managedFields", List(&Message(MANAGED_FIELDS))),
+    ]),
 );
 
-const OWNER_REFERENCE: ProtobufMessage = ProtobufMessage(&[
-    field(1, "kind", FieldForm::Text),
-    field(3, "name", FieldForm::Text),
-    field(4, "uid", FieldForm::Text),
-    field(5, "apiVersion", FieldForm::Text),
-    pointer(6, "controller", FieldForm::Boolean),
-    pointer(7, "blockOwnerDeletion", FieldForm::Boolean),
-]);
+const OWNER_REFERENCE: &[ProtobufField] = &[
+    field(1, "kind", Text),
+    field(3, "name", Text),
+    field(4, "uid", Text),
+    field(5, "apiVersion", Text),
+    pointer(6, "controller", Boolean),
+    pointer(7, "blockOwnerDeletion", Boolean),
+];
 
-const MANAGED_FIELDS: ProtobufMessage = ProtobufMessage(&[
-    field(1, "manager", FieldForm::Text),
-    field(2, "operation", FieldForm::Text),
-    field(3, "apiVersion", FieldForm::Text),
-    pointer(4, "time", FieldForm::Time),
-    field(6, "fieldsType", FieldForm::Text),
-    pointer(7, "fieldsV1", FieldForm::Fields),
-    field(8, "subresource", FieldForm::Text),
-]);
+const MANAGED_FIELDS: &[ProtobufField] = &[
+    field(1, "manager", Text),
+    field(2, "operation", Text),
+    field(3, "apiVersion", Text),
+    pointer(4, "time", Time),
+    field(6, "fieldsType", Text),
+    pointer(7, "fieldsV1", Fields),
+    field(8, "subresource", Text),
+];
 
-const CONDITION: ProtobufMessage = ProtobufMessage(&[
-    field(1, "type", FieldForm::Text),
-    field(2, "status", FieldForm::Text),
-    field(4, "lastTransitionTime", FieldForm::Time),
-    field(5, "reason", FieldForm::Text),
-    field(6, "message", FieldForm::Text),
-]);
+const CONDITION: &[ProtobufField] = &[
+    field(1, "type", Text),
+    field(2, "status", Text),
+    field(4, "lastTransitionTime", Time),
+    field(5, "reason", Text),
+    field(6, "message", Text),
+];
 
-const NAMESPACE: ProtobufMessage = ProtobufMessage(&[
+const NAMESPACE: &[ProtobufField] = &[
     METADATA,
-    field(2, "spec", FieldForm::Message(&ProtobufMessage(&[field(1, "finalizers", TEXTS)]))),
-    field(
-        3,
-        "status",
-        FieldForm::Message(&ProtobufMessage(&[
-            field(1, "phase", FieldForm::Text),
-            field(2, "conditions", FieldForm::List(&FieldForm::Message(&CONDITION))),
-        ])),
-    ),
-]);
+    spec(&[field(1, "finalizers", TEXTS)]),
+    status(&[field(1, "phase", Text), field(2, "conditions", List(&Message(CONDITION)))]),
+];
 
-const SECRET: ProtobufMessage = ProtobufMessage(&[
+const SECRET: &[ProtobufField] = &[
     METADATA,
     field(2, "data", BYTE_MAP),
-    field(3, "type", FieldForm::Text),
+    field(3, "type", Text),
     field(4, "stringData", TEXT_MAP),
-    pointer(5, "immutable", FieldForm::Boolean),
-]);
+    pointer(5, "immutable", Boolean),
+];
 
-const CONFIG_MAP: ProtobufMessage = ProtobufMessage(&[
+const CONFIG_MAP: &[ProtobufField] =
+    &[METADATA, field(2, "data", TEXT_MAP), field(3, "binaryData", BYTE_MAP), pointer(4, "immutable", Boolean)];
+
+const REFERENCE: &[ProtobufField] = &[
+    field(1, "kind", Text),
+    field(2, "namespace", Text),
+    field(3, "name", Text),
+    field(4, "uid", Text),
+    field(5, "apiVersion", Text),
+    field(6, "resourceVersion", Text),
+    field(7, "fieldPath", Text),
+];
+
+const SERVICE_ACCOUNT: &[ProtobufField] = &[
     METADATA,
-    field(2, "data", TEXT_MAP),
-    field(3, "binaryData", BYTE_MAP),
-    pointer(4, "immutable", FieldForm::Boolean),
-]);
+    field(2, "secrets", List(&Message(REFERENCE))),
+    field(3, "imagePullSecrets", List(&Message(&[field(1, "name", Text)]))),
+    pointer(4, "automountServiceAccountToken", Boolean),
+];
 
-const REFERENCE: ProtobufMessage = ProtobufMessage(&[
-    field(1, "kind", FieldForm::Text),
-    field(2, "namespace", FieldForm::Text),
-    field(3, "name", FieldForm::Text),
-    field(4, "uid", FieldForm::Text),
-    field(5, "apiVersion", FieldForm::Text),
-    field(6, "resourceVersion", FieldForm::Text),
-    field(7, "fieldPath", FieldForm::Text),
-]);
+const SERIES: FieldForm = Message(&[field(1, "count", Integer), field(2, "lastObservedTime", MicroTime)]);
 
-const SERVICE_ACCOUNT: ProtobufMessage = ProtobufMessage(&[
+const SOURCE: FieldForm = Message(&[field(1, "component", Text), field(2, "host", Text)]);
+
+const EVENT: &[ProtobufField] = &[
     METADATA,
-    field(2, "secrets", FieldForm::List(&FieldForm::Message(&REFERENCE))),
-    field(
-        3,
-        "imagePullSecrets",
-        FieldForm::List(&FieldForm::Message(&ProtobufMessage(&[field(1, "name", FieldForm::Text)]))),
-    ),
-    pointer(4, "automountServiceAccountToken", FieldForm::Boolean),
-]);
-
-const SERIES: FieldForm = FieldForm::Message(&ProtobufMessage(&[
-    field(1, "count", FieldForm::Integer),
-    field(2, "lastObservedTime", FieldForm::MicroTime),
-]));
-
-const SOURCE: FieldForm =
-    FieldForm::Message(&ProtobufMessage(&[field(1, "component", FieldForm::Text), field(2, "host", FieldForm::Text)]));
-
-const EVENT: ProtobufMessage = ProtobufMessage(&[
-    METADATA,
-    field(2, "involvedObject", FieldForm::Message(&REFERENCE)),
-    field(3, "reason", FieldForm::Text),
-    field(4, "message", FieldForm::Text),
+    field(2, "involvedObject", Message(REFERENCE)),
+    field(3, "reason", Text),
+    field(4, "message", Text),
     field(5, "source", SOURCE),
-    field(6, "firstTimestamp", FieldForm::Time),
-    field(7, "lastTimestamp", FieldForm::Time),
-    field(8, "count", FieldForm::Integer),
-    field(9, "type", FieldForm::Text),
-    field(10, "eventTime", FieldForm::MicroTime),
+    field(6, "firstTimestamp", Time),
+    field(7, "lastTimestamp", Time),
+    field(8, "count", Integer),
+    field(9, "type", Text),
+    field(10, "eventTime", MicroTime),
     pointer(11, "series", SERIES),
-    field(12, "action", FieldForm::Text),
-    pointer(13, "related", FieldForm::Message(&REFERENCE)),
-    field(14, "reportingComponent", FieldForm::Text),
-    field(15, "reportingInstance", FieldForm::Text),
-]);
+    field(12, "action", Text),
+    pointer(13, "related", Message(REFERENCE)),
+    field(14, "reportingComponent", Text),
+    field(15, "reportingInstance", Text),
+];
 
-const NEW_EVENT: ProtobufMessage = ProtobufMessage(&[
+const NEW_EVENT: &[ProtobufField] = &[
     METADATA,
-    field(2, "eventTime", FieldForm::MicroTime),
+    field(2, "eventTime", MicroTime),
     pointer(3, "series", SERIES),
-    field(4, "reportingController", FieldForm::Text),
-    field(5, "reportingInstance", FieldForm::Text),
-    field(6, "action", FieldForm::Text),
-    field(7, "reason", FieldForm::Text),
-    field(8, "regarding", FieldForm::Message(&REFERENCE)),
-    pointer(9, "related", FieldForm::Message(&REFERENCE)),
-    field(10, "note", FieldForm::Text),
-    field(11, "type", FieldForm::Text),
+    field(4, "reportingController", Text),
+    field(5, "reportingInstance", Text),
+    field(6, "action", Text),
+    field(7, "reason", Text),
+    field(8, "regarding", Message(REFERENCE)),
+    pointer(9, "related", Message(REFERENCE)),
+    field(10, "note", Text),
+    field(11, "type", Text),
     field(12, "deprecatedSource", SOURCE),
-    field(13, "deprecatedFirstTimestamp", FieldForm::Time),
-    field(14, "deprecatedLastTimestamp", FieldForm::Time),
-    field(15, "deprecatedCount", FieldForm::Integer),
-]);
+    field(13, "deprecatedFirstTimestamp", Time),
+    field(14, "deprecatedLastTimestamp", Time),
+    field(15, "deprecatedCount", Integer),
+];
 
-const QUANTITIES: FieldForm = FieldForm::Map(&FieldForm::Quantity);
+const QUANTITIES: FieldForm = Map(&Quantity);
 
-const REQUIREMENT: ProtobufMessage = ProtobufMessage(&[
-    field(1, "scopeName", FieldForm::Text),
-    field(2, "operator", FieldForm::Text),
-    field(3, "values", TEXTS),
-]);
+const REQUIREMENT: &[ProtobufField] =
+    &[field(1, "scopeName", Text), field(2, "operator", Text), field(3, "values", TEXTS)];
 
-const RESOURCE_QUOTA: ProtobufMessage = ProtobufMessage(&[
+const RESOURCE_QUOTA: &[ProtobufField] = &[
     METADATA,
-    field(
-        2,
-        "spec",
-        FieldForm::Message(&ProtobufMessage(&[
-            field(1, "hard", QUANTITIES),
-            field(2, "scopes", TEXTS),
-            field(
-                3,
-                "scopeSelector",
-                FieldForm::Message(&ProtobufMessage(&[field(
-                    1,
-                    "matchExpressions",
-                    FieldForm::List(&FieldForm::Message(&REQUIREMENT)),
-                )])),
-            ),
-        ])),
-    ),
-    field(
-        3,
-        "status",
-        FieldForm::Message(&ProtobufMessage(&[field(1, "hard", QUANTITIES), field(2, "used", QUANTITIES)])),
-    ),
-]);
+    spec(&[
+        field(1, "hard", QUANTITIES),
+        field(2, "scopes", TEXTS),
+        field(3, "scopeSelector", Message(&[field(1, "matchExpressions", List(&Message(REQUIREMENT)))])),
+    ]),
+    status(&[field(1, "hard", QUANTITIES), field(2, "used", QUANTITIES)]),
+];
 
-const LEASE: ProtobufMessage = ProtobufMessage(&[
+const LEASE: &[ProtobufField] = &[
     METADATA,
-    field(
-        2,
-        "spec",
-        FieldForm::Message(&ProtobufMessage(&[
-            pointer(1, "holderIdentity", FieldForm::Text),
-            pointer(2, "leaseDurationSeconds", FieldForm::Integer),
-            pointer(3, "acquireTime", FieldForm::MicroTime),
-            pointer(4, "renewTime", FieldForm::MicroTime),
-            pointer(5, "leaseTransitions", FieldForm::Integer),
-            pointer(6, "strategy", FieldForm::Text),
-            pointer(7, "preferredHolder", FieldForm::Text),
-        ])),
-    ),
-]);
+    spec(&[
+        pointer(1, "holderIdentity", Text),
+        pointer(2, "leaseDurationSeconds", Integer),
+        pointer(3, "acquireTime", MicroTime),
+        pointer(4, "renewTime", MicroTime),
+        pointer(5, "leaseTransitions", Integer),
+        pointer(6, "strategy", Text),
+        pointer(7, "preferredHolder", Text),
+    ]),
+];
 
 const RESOURCE_ATTRIBUTES: ProtobufField = pointer(
     1,
     "resourceAttributes",
-    FieldForm::Message(&ProtobufMessage(&[
-        field(1, "namespace", FieldForm::Text),
-        field(2, "verb", FieldForm::Text),
-        field(3, "group", FieldForm::Text),
-        field(4, "version", FieldForm::Text),
-        field(5, "resource", FieldForm::Text),
-        field(6, "subresource", FieldForm::Text),
-        field(7, "name", FieldForm::Text),
-    ])),
+    Message(&[
+        field(1, "namespace", Text),
+        field(2, "verb", Text),
+        field(3, "group", Text),
+        field(4, "version", Text),
+        field(5, "resource", Text),
+        field(6, "subresource", Text),
+        field(7, "name", Text),
+    ]),
 );
 
-const PATH_ATTRIBUTES: ProtobufField = pointer(
-    2,
-    "nonResourceAttributes",
-    FieldForm::Message(&ProtobufMessage(&[field(1, "path", FieldForm::Text), field(2, "verb", FieldForm::Text)])),
-);
+const PATH_ATTRIBUTES: ProtobufField =
+    pointer(2, "nonResourceAttributes", Message(&[field(1, "path", Text), field(2, "verb", Text)]));
 
-const ACCESS_REVIEW: ProtobufMessage = ProtobufMessage(&[
+const ACCESS_REVIEW: &[ProtobufField] = &[METADATA, spec(&[RESOURCE_ATTRIBUTES, PATH_ATTRIBUTES])];
+
+const OTHERS_REVIEW: &[ProtobufField] = &[
     METADATA,
-    field(2, "spec", FieldForm::Message(&ProtobufMessage(&[RESOURCE_ATTRIBUTES, PATH_ATTRIBUTES]))),
-]);
+    spec(&[
+        RESOURCE_ATTRIBUTES,
+        PATH_ATTRIBUTES,
+        field(3, "user", Text),
+        field(4, "groups", TEXTS),
+        field(6, "uid", Text),
+    ]),
+];
 
-const OTHERS_REVIEW: ProtobufMessage = ProtobufMessage(&[
+const TOKEN_REVIEW: &[ProtobufField] = &[METADATA, spec(&[field(1, "token", Text), field(2, "audiences", TEXTS)])];
+
+const RULES_REVIEW: &[ProtobufField] = &[METADATA, spec(&[field(1, "namespace", Text)])];
+
+const SUBJECT_REVIEW: &[ProtobufField] = &[METADATA];
+
+const TOKEN_REQUEST: &[ProtobufField] = &[
     METADATA,
-    field(
-        2,
-        "spec",
-        FieldForm::Message(&ProtobufMessage(&[
-            RESOURCE_ATTRIBUTES,
-            PATH_ATTRIBUTES,
-            field(3, "user", FieldForm::Text),
-            field(4, "groups", TEXTS),
-            field(6, "uid", FieldForm::Text),
-        ])),
-    ),
-]);
+    spec(&[
+        field(1, "audiences", TEXTS),
+        pointer(
+            3,
+            "boundObjectRef",
+            Message(&[
+                field(1, "kind", Text),
+                field(2, "apiVersion", Text),
+                field(3, "name", Text),
+                field(4, "uid", Text),
+            ]),
+        ),
+        pointer(4, "expirationSeconds", Integer),
+    ]),
+];
 
-const TOKEN_REVIEW: ProtobufMessage = ProtobufMessage(&[
-    METADATA,
-    field(
-        2,
-        "spec",
-        FieldForm::Message(&ProtobufMessage(&[field(1, "token", FieldForm::Text), field(2, "audiences", TEXTS)])),
-    ),
-]);
-
-const RULES_REVIEW: ProtobufMessage = ProtobufMessage(&[
-    METADATA,
-    field(2, "spec", FieldForm::Message(&ProtobufMessage(&[field(1, "namespace", FieldForm::Text)]))),
-]);
-
-const SUBJECT_REVIEW: ProtobufMessage = ProtobufMessage(&[METADATA]);
-
-const TOKEN_REQUEST: ProtobufMessage = ProtobufMessage(&[
-    METADATA,
-    field(
-        2,
-        "spec",
-        FieldForm::Message(&ProtobufMessage(&[
-            field(1, "audiences", TEXTS),
-            pointer(
-                3,
-                "boundObjectRef",
-                FieldForm::Message(&ProtobufMessage(&[
-                    field(1, "kind", FieldForm::Text),
-                    field(2, "apiVersion", FieldForm::Text),
-                    field(3, "name", FieldForm::Text),
-                    field(4, "uid", FieldForm::Text),
-                ])),
-            ),
-            pointer(4, "expirationSeconds", FieldForm::Integer),
-        ])),
-    ),
-]);
-
-const DELETE_OPTIONS: ProtobufMessage = ProtobufMessage(&[
-    pointer(1, "gracePeriodSeconds", FieldForm::Integer),
-    pointer(
-        2,
-        "preconditions",
-        FieldForm::Message(&ProtobufMessage(&[
-            pointer(1, "uid", FieldForm::Text),
-            pointer(2, "resourceVersion", FieldForm::Text),
-        ])),
-    ),
-    pointer(3, "orphanDependents", FieldForm::Boolean),
-    pointer(4, "propagationPolicy", FieldForm::Text),
+const DELETE_OPTIONS: &[ProtobufField] = &[
+    pointer(1, "gracePeriodSeconds", Integer),
+    pointer(2, "preconditions", Message(&[pointer(1, "uid", Text), pointer(2, "resourceVersion", Text)])),
+    pointer(3, "orphanDependents", Boolean),
+    pointer(4, "propagationPolicy", Text),
     field(5, "dryRun", TEXTS),
-    pointer(6, "ignoreStoreReadErrorWithClusterBreakingPotential", FieldForm::Boolean),
-]);
+    pointer(6, "ignoreStoreReadErrorWithClusterBreakingPotential", Boolean),
+];

@@ -6,11 +6,9 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{
-    managed::{ManagedFieldsEntry, ManagedOperation},
-    set::{FieldSet, SELF},
-    versions::Changed,
-};
+use super::managed::{ManagedFieldsEntry, ManagedOperation};
+use super::set::{FieldSet, SELF};
+use super::versions::Changed;
 use crate::model::meta::rfc3339;
 
 /// The entries after such a write; `None` if it is none, and has to be tracked.
@@ -49,7 +47,7 @@ fn is_of(entry: &Value, mine: &ManagedFieldsEntry) -> bool {
         && text("subresource") == mine.subresource
 }
 
-/// As entries are sorted where they are written. Their times are all written alike.
+/// The order in which entries are written. Their times all have one format.
 fn order(one: &Value, other: &Value) -> Ordering {
     let key = |entry: &'_ Value| {
         ["operation", "time", "manager", "apiVersion", "subresource"]

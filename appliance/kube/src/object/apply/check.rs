@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{set::shown as shown_element, walk::element};
 use crate::model::field_schema::{ListType, Schema};
 
-/// Most faults of one object: beyond that nobody reads on.
+/// Most faults of one object: longer answers are not read.
 const FAULTS_MAX: usize = 32;
 
 /// Letters of one fault: a place can be as long as the object, and have many faults in it.
@@ -23,7 +23,7 @@ type Shown = fn(&Value) -> String;
 enum ApplyLocation<'a> {
     Root,
     Field(&'a ApplyLocation<'a>, &'a str),
-    /// By its key.
+    /// An item with a key.
     Element(&'a ApplyLocation<'a>, &'a str),
     Item(&'a ApplyLocation<'a>, usize),
 }
@@ -54,7 +54,7 @@ impl ApplyFaults {
     }
 }
 
-/// `hides`: values are not told.
+/// Lists the faults of an object. `hides`: values are not shown.
 pub(super) fn faults(schema: &Schema, object: &Value, hides: bool) -> Vec<String> {
     let shown: Shown = if hides { |_| "<hidden>".to_owned() } else { go_value };
     let mut faults = ApplyFaults::default();
@@ -83,7 +83,7 @@ fn check(schema: &Schema, value: &Value, place: &ApplyLocation<'_>, shown: Shown
             }
         }
         (Schema::List(item, list_type), Value::Array(items)) => {
-            check_items((item, list_type), items, place, shown, faults);
+            check_items(item, list_type, items, place, shown, faults);
         }
         (Schema::Boolean, _) => faults.push(place, format_args!("expected boolean, got &{{{}}}", shown(value))),
         (Schema::Number, _) => {
@@ -96,7 +96,8 @@ fn check(schema: &Schema, value: &Value, place: &ApplyLocation<'_>, shown: Shown
 }
 
 fn check_items(
-    (schema, list_type): (&Schema, &ListType),
+    schema: &Schema,
+    list_type: &ListType,
     items: &[Value],
     list: &ApplyLocation<'_>,
     shown: Shown,

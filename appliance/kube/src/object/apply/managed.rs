@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::set::FieldSet;
 use crate::{model::meta::rfc3339, object::terms::ObjectPart};
 
-/// Managers of plain writes that are told apart; what the oldest ones beyond them own is put together.
-/// As many as Kubernetes has.
+/// Most managers of plain writes with an entry of their own; what the oldest ones beyond them own is put together. As
+/// many as Kubernetes has.
 const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 /// Entries that a client may bring: nothing writes nearly as many, and each is compared with each change.
@@ -56,7 +56,7 @@ impl ManagedFieldsEntry {
         }
     }
 
-    /// The same manager writing in the same way. Who applies owns its fields in whatever version.
+    /// Whether two entries are of one manager that writes in one way. Who applies owns its fields in whatever version.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.manager, self.operation, &self.subresource) == (&other.manager, other.operation, &other.subresource)
             && (self.operation == ManagedOperation::Apply || self.api_version == other.api_version)
@@ -118,7 +118,7 @@ impl ManagedFieldsEntry {
 pub(crate) struct ManagedFields(pub(crate) Vec<ManagedFieldsEntry>);
 
 impl ManagedFields {
-    /// `None` if there is something in it that cannot be read.
+    /// Reads the entries; `None` if one of them cannot be read.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         if value.is_null() {
             return Some(Self::default());
@@ -127,7 +127,7 @@ impl ManagedFields {
         let mut managed = Self::default();
         for value in list {
             let entry = ManagedFieldsEntry::read(value)?;
-            // Two entries of one manager would never be told apart again.
+            // Two entries of one manager could never be separated again.
             match managed.find(&entry) {
                 Some(same) => same.fields = std::mem::take(&mut same.fields).union(&entry.fields),
                 None => managed.0.push(entry),
@@ -141,7 +141,7 @@ impl ManagedFields {
         self.0.iter_mut().find(|entry| entry.is_same(like))
     }
 
-    /// In the order in which Kubernetes shows them, without those that own nothing, and bounded.
+    /// The entries in the order in which Kubernetes shows them, without those that own nothing, and bounded.
     pub(crate) fn write(mut self) -> Vec<Value> {
         self.0.retain(|entry| !entry.fields.is_empty());
         self.cap();
@@ -149,7 +149,7 @@ impl ManagedFields {
         self.0.iter().map(ManagedFieldsEntry::write).collect()
     }
 
-    /// The same owners of the same fields, whenever they wrote.
+    /// Whether the same managers own the same fields, whenever they wrote.
     pub(crate) fn owns_alike(&self, other: &Self) -> bool {
         let like = |entry: &ManagedFieldsEntry, others: &Self| {
             others.0.iter().any(|other| {

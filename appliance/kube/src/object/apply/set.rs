@@ -33,7 +33,10 @@ impl FieldSet {
             let node = FieldSetNode {
                 member: fields.is_empty() || fields.contains_key(SELF),
                 below: match fields.contains_key(SELF) {
-                    true => Self::from_v1(&fields.iter().filter(|(key, _)| *key != SELF).map(cloned).collect())?,
+                    true => {
+                        let fields = fields.iter().filter(|(key, _)| *key != SELF);
+                        Self::from_v1(&fields.map(|(key, value)| (key.clone(), value.clone())).collect())?
+                    }
                     false => Self::from_v1(below)?,
                 },
             };
@@ -139,10 +142,6 @@ impl FieldSet {
     pub(crate) fn len(&self) -> usize {
         self.children.values().map(|node| usize::from(node.member) + node.below.len()).sum()
     }
-}
-
-fn cloned((key, value): (&String, &Value)) -> (String, Value) {
-    (key.clone(), value.clone())
 }
 
 pub(super) fn field(name: &str) -> String {

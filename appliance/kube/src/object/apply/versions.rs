@@ -5,13 +5,13 @@ use std::cell::OnceCell;
 
 use serde_json::Value;
 
-use super::{
-    managed::ManagedFieldsEntry,
-    set::FieldSet,
-    walk::{self, Difference},
-    within,
-};
-use crate::{model::kind::KindInfo, object::terms::ObjectPart};
+use super::managed::ManagedFieldsEntry;
+use super::set::FieldSet;
+use super::walk::{self, Difference};
+use super::within;
+use crate::model::field_schema::Schema;
+use crate::model::kind::KindInfo;
+use crate::object::terms::ObjectPart;
 
 /// How an object became another, in every version.
 pub(super) struct VersionedChange<'a> {
@@ -23,10 +23,10 @@ pub(super) struct VersionedChange<'a> {
     others: Vec<(String, OnceCell<Changed>)>,
 }
 
-/// The same in one version.
+/// What changed, with the names of one version.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
-    /// Added or modified.
+    /// Fields that were added or modified.
     pub(super) set: FieldSet,
     pub(super) removed: FieldSet,
 }
@@ -49,12 +49,12 @@ impl<'a> VersionedChange<'a> {
         Self { kind, part, old, new, own, others }
     }
 
-    /// In the version of the write.
+    /// The change in the version of the write.
     pub(super) fn own(&self) -> &Changed {
         &self.own
     }
 
-    /// In a version; one that is not known is taken for that of the write.
+    /// The change in a version; an unknown version counts as that of the write.
     pub(super) fn in_version(&self, api_version: &str) -> &Changed {
         let Some(version) = self.kind.other_version(api_version) else { return &self.own };
         let Some((_, cell)) = self.others.iter().find(|(name, _)| name == api_version) else { return &self.own };
@@ -82,9 +82,9 @@ pub(super) fn are_of_one_version<'a>(kind: &KindInfo, names: impl IntoIterator<I
     names.into_iter().all(|name| kind.other_version(name).is_none())
 }
 
-/// The object without the fields that somebody applied before (`gone`), except those that are owned
-/// still. Everything is removed first, in the version that names it; then each owner, in the version
-/// that it uses, gets back what is its own.
+/// The object without the fields that the manager applied before (`gone`), except those that are still owned.
+/// Everything is removed first, in the version that names it; then each owner, in the version that it uses, gets back
+/// what is its own.
 pub(super) fn prune(
     kind: &KindInfo,
     object: &Value,
@@ -109,7 +109,7 @@ pub(super) fn prune(
             walk::remove(schema, whole, &lost.difference(&own));
         });
     }
-    // What nobody owns and was not applied either came along with what is around it: it stays.
+    // What has no owner and was not applied came along with what is around it: it stays.
     let left = view(kind, gone.api_version, &pruned);
     in_version(kind, gone.api_version, object, |schema, whole| {
         let lost = walk::difference(schema, whole, &left).removed;
@@ -121,12 +121,7 @@ fn view(kind: &KindInfo, api_version: &str, object: &Value) -> Value {
     kind.other_version(api_version).map_or_else(|| object.clone(), |version| kind.convert_to(version, object))
 }
 
-fn in_version(
-    kind: &KindInfo,
-    api_version: &str,
-    object: &Value,
-    work: impl FnOnce(&crate::object::apply::Schema, &mut Value),
-) -> Value {
+fn in_version(kind: &KindInfo, api_version: &str, object: &Value, work: impl FnOnce(&Schema, &mut Value)) -> Value {
     match kind.other_version(api_version) {
         None => {
             let mut object = object.clone();

@@ -1,7 +1,7 @@
 //! Walks over objects by their schema: which paths one has, how two differ, two merged, some removed.
 //!
-//! Objects are never refused here: where a value does not have the schema's form, or items of a list
-//! cannot be told apart, it is one value with one owner.
+//! Objects are never refused here: where a value does not have the schema's form, or items of a list have no distinct
+//! keys, it is one value with one owner.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn form<'a>(schema: &Schema, value: &'a Value, level: usize) -> OwnedValue<'a> {
     }
 }
 
-/// The items with what they are known by; `None` if they cannot be told apart.
+/// The items with their keys; `None` if these are not distinct.
 fn keyed<'a>(list_type: &ListType, items: &'a [Value]) -> Option<Vec<(String, &'a Value)>> {
     let keyed: Option<Vec<_>> = items.iter().map(|item| Some((element(list_type, item)?, item))).collect();
     let keyed = keyed?;
@@ -223,7 +223,7 @@ fn merge_items(schema: &Schema, live: &[(String, &Value)], applied: &[(String, &
     let mut rest = live.iter().peekable();
     for (key, item) in applied {
         if known.contains_key(key.as_str()) {
-            // Everything that stood before it and is nobody's here keeps its place.
+            // Everything that stood before it and has no owner here keeps its place.
             while let Some((other, value)) = rest.next_if(|(other, _)| other != key) {
                 if !asked.contains_key(other.as_str()) {
                     merged.push((*value).clone());
@@ -283,8 +283,8 @@ fn remove_at(schema: &Schema, value: &mut Value, gone: &FieldSet, level: usize) 
     }
 }
 
-/// The set with the named fields that lead to its members: whoever owns something in a part of an
-/// object that always has this name keeps the part.
+/// The set with the named fields that lead to its members: a manager that owns something in a part of an object that
+/// always has this name keeps the part.
 pub(crate) fn with_named_parents(schema: &Schema, set: &FieldSet) -> FieldSet {
     let mut all = FieldSet::default();
     for (key, node) in &set.children {

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::model::{
-    kind::KindInfo,
-    kind_parts::{AdmittedObject, Cell, PrinterColumn, Writers},
-    registry::Registry,
-    schema::{object, text, texts},
-};
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{AdmittedObject, Cell, PrinterColumn, Writers};
+use crate::model::registry::Registry;
+use crate::model::schema::{object, text, texts};
 
 pub(crate) fn custom_resource_definition() -> KindInfo {
     KindInfo {
@@ -166,7 +164,7 @@ fn schema() -> Value {
         "served": { "type": "boolean", "description": "Whether the API has it." },
         "storage": { "type": "boolean", "description": "Whether objects are stored in it." },
         "deprecated": { "type": "boolean", "description": "Whether it is going away." },
-        "deprecationWarning": text("What its clients are told."),
+        "deprecationWarning": text("The warning for its clients."),
         "schema": any("The fields of the objects."),
         "subresources": any("The parts of the objects that have URLs of their own."),
         "additionalPrinterColumns": { "type": "array", "items": any("A column."), "description": "Columns of kubectl get." },

@@ -39,7 +39,7 @@ fn text<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
     texts.find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// The same where no text is no time.
+/// The first of these times, and an empty text where there is none.
 fn time(event: &Value, pointers: &[&str]) -> Value {
     match text(event, pointers) {
         "" => Value::Null,
@@ -47,7 +47,7 @@ fn time(event: &Value, pointers: &[&str]) -> Value {
     }
 }
 
-/// A series tells it by itself, and the rest no longer counts.
+/// When an event was seen last. A series says it itself, and then the rest does not count.
 fn last_seen(event: &Value) -> Value {
     if event["series"].is_object() { time(event, &["/series/lastObservedTime"]) } else { time(event, &LAST) }
 }

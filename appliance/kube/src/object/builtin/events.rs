@@ -5,11 +5,9 @@ use firesteel_kube_types::Cause;
 use serde_json::{Map, Value, json};
 
 use super::{event_columns, schemas, shaped};
-use crate::model::{
-    convert::VersionConversion,
-    kind::KindInfo,
-    kind_parts::{AdmittedObject, NameRule},
-};
+use crate::model::convert::VersionConversion;
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::{AdmittedObject, NameRule};
 
 /// Names of events.k8s.io and what the same is called in the older form.
 const RENAMED: [(&str, &str); 7] = [
@@ -47,7 +45,7 @@ pub fn event() -> KindInfo {
     shaped(kind, "Something that happened to an object.", schemas::event())
 }
 
-/// The same in the group that newer clients use.
+/// Events in the group that newer clients use.
 pub(super) fn new_event() -> KindInfo {
     let kind = KindInfo {
         selectable: &[

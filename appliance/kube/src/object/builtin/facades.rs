@@ -6,20 +6,18 @@
 use serde_json::{Map, Value, json};
 
 use super::{AGE, column, shaped};
-use crate::model::{
-    convert::VersionConversion,
-    kind::KindInfo,
-    kind_parts::Writers,
-    schema::{object, text},
-};
+use crate::model::convert::VersionConversion;
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::Writers;
+use crate::model::schema::{object, text};
 
-/// The container that is meant where nobody names one: for kubectl from 1.21 on, and for older ones, which
-/// else refuse a pod with several.
+/// The annotations that name the default container: for kubectl from 1.21 on, and for older ones, which else refuse a
+/// pod with several.
 const DEFAULT_CONTAINER: [&str; 2] =
     ["kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container"];
 
-/// Pods as a view of the objects of a stored kind: `(group, plural)`. `body` makes what [`pod_body`] makes.
-pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String, Value>) -> KindInfo {
+/// Pods as a view of the objects of a stored kind. `body` makes what [`pod_body`] makes.
+pub fn pod(group: &'static str, plural: &'static str, body: fn(&Value) -> Map<String, Value>) -> KindInfo {
     let container =
         json!({ "type": "array", "items": object(&[("name", "Its name.")]), "description": "What speaks in it." });
     let spec = json!({ "type": "object", "properties": { "containers": container } });
@@ -34,9 +32,9 @@ pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String,
         tracks_owners: false,
         selectable: &["status.phase"],
         columns: vec![column("Status", "string", ".status.phase"), AGE],
-        stored_at: Some(stored),
+        stored_at: Some((group, plural)),
         conversion: Some(VersionConversion {
-            // Nobody writes one.
+            // Pods are never written.
             to_stored: |_| Map::new(),
             from_stored: body,
             annotation: "",
@@ -48,7 +46,7 @@ pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String,
     shaped(kind, "Something that runs and has a log.", schema)
 }
 
-/// A pod of these containers, of which the first is meant where nobody names one.
+/// A pod of these containers, of which the first is the default.
 #[must_use]
 pub fn pod_body(containers: &[&str], phase: &str) -> Map<String, Value> {
     let first = containers.first().copied().unwrap_or_default();
@@ -63,28 +61,21 @@ pub fn pod_body(containers: &[&str], phase: &str) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// A kind of a cluster, without objects.
+fn absent(kind: KindInfo, description: &'static str, schema: Value) -> KindInfo {
+    let writers = Writers::Controllers;
+    let kind = KindInfo { has_generation: false, has_status: false, writers, columns: vec![AGE], ..kind };
+    shaped(kind, description, schema)
+}
+
 pub(super) fn node() -> KindInfo {
-    let kind = KindInfo {
-        short_names: &["no"],
-        has_generation: false,
-        has_status: false,
-        writers: Writers::Controllers,
-        columns: vec![AGE],
-        ..KindInfo::cluster("", "v1", "Node", "nodes")
-    };
-    shaped(kind, "A machine of a cluster. There are none here: the list is empty.", json!({ "type": "object" }))
+    let kind = KindInfo { short_names: &["no"], ..KindInfo::cluster("", "v1", "Node", "nodes") };
+    absent(kind, "A machine of a cluster. There are none here: the list is empty.", json!({ "type": "object" }))
 }
 
 pub(super) fn service() -> KindInfo {
     let spec = json!({ "type": "object", "properties": { "type": text("Who can reach it.") } });
-    let kind = KindInfo {
-        short_names: &["svc"],
-        has_generation: false,
-        has_status: false,
-        writers: Writers::Controllers,
-        columns: vec![AGE],
-        ..KindInfo::namespaced("", "v1", "Service", "services")
-    };
+    let kind = KindInfo { short_names: &["svc"], ..KindInfo::namespaced("", "v1", "Service", "services") };
     let schema = json!({ "type": "object", "properties": { "spec": spec } });
-    shaped(kind, "A service of a cluster. There are none here: the list is empty.", schema)
+    absent(kind, "A service of a cluster. There are none here: the list is empty.", schema)
 }

@@ -2,41 +2,35 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::{
-    kind::KindInfo,
-    kind_parts::ReviewKind,
-    schema::{boolean, object, text, texts},
-};
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::ReviewKind;
+use crate::model::schema::{boolean, object, text, texts};
 
 pub(crate) const AUTHORIZATION: &str = "authorization.k8s.io";
 pub(crate) const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// The kinds of questions, for a [`Registry`].
+/// The kinds of questions, for a [`Registry`](crate::Registry).
 pub(crate) fn kinds() -> [KindInfo; 6] {
-    let local = kind(
-        AUTHORIZATION,
-        "LocalSubjectAccessReview",
-        "localsubjectaccessreviews",
-        ReviewKind::LocalSubjectAccess,
-        others_schema(),
-    );
+    let local =
+        kind(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews", ReviewKind::LocalSubjectAccess);
     [
-        kind(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", ReviewKind::Access, access_schema()),
-        kind(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", ReviewKind::Rules, rules_schema()),
-        kind(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", ReviewKind::SubjectAccess, others_schema()),
+        kind(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", ReviewKind::Access),
+        kind(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", ReviewKind::Rules),
+        kind(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", ReviewKind::SubjectAccess),
         KindInfo { namespaced: true, ..local },
-        kind(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", ReviewKind::Subject, subject_schema()),
-        kind(AUTHENTICATION, "TokenReview", "tokenreviews", ReviewKind::Token, token_schema()),
+        kind(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", ReviewKind::Subject),
+        kind(AUTHENTICATION, "TokenReview", "tokenreviews", ReviewKind::Token),
     ]
 }
 
-fn kind(
-    group: &'static str,
-    name: &'static str,
-    plural: &'static str,
-    review: ReviewKind,
-    (description, schema): (&'static str, Value),
-) -> KindInfo {
+fn kind(group: &'static str, name: &'static str, plural: &'static str, review: ReviewKind) -> KindInfo {
+    let (description, schema) = match review {
+        ReviewKind::Access => ("May I do this?", access_schema()),
+        ReviewKind::Rules => ("What may I do?", rules_schema()),
+        ReviewKind::SubjectAccess | ReviewKind::LocalSubjectAccess => ("May this user do this?", others_schema()),
+        ReviewKind::Subject => ("Who am I?", subject_schema()),
+        ReviewKind::Token => ("Whose is this token?", token_schema()),
+    };
     KindInfo {
         has_status: false,
         has_generation: false,
@@ -47,15 +41,12 @@ fn kind(
     }
 }
 
-fn access_schema() -> (&'static str, Value) {
+fn access_schema() -> Value {
     let status = json!({ "type": "object", "properties": {
         "allowed": boolean("Whether it is allowed."), "reason": text("The reason, for people."),
     } });
     let spec = json!({ "type": "object", "properties": attributes() });
-    (
-        "May I do this?",
-        json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } }),
-    )
+    json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } })
 }
 
 fn attributes() -> Value {
@@ -72,19 +63,19 @@ fn attributes() -> Value {
     json!({ "resourceAttributes": resource, "nonResourceAttributes": path })
 }
 
-fn others_schema() -> (&'static str, Value) {
-    let (_, mut schema) = access_schema();
+fn others_schema() -> Value {
+    let mut schema = access_schema();
     let spec = &mut schema["properties"]["spec"]["properties"];
     spec["user"] = text("Who would do it.");
     spec["uid"] = text("The UID of the user.");
     spec["groups"] = texts("The groups of the user.");
-    ("May somebody do this?", schema)
+    schema
 }
 
-fn token_schema() -> (&'static str, Value) {
+fn token_schema() -> Value {
     let mut spec = object(&[("token", "The token.")]);
     spec["properties"]["audiences"] = texts("For whom it has to be.");
-    let (_, mut schema) = subject_schema();
+    let mut schema = subject_schema();
     let status = &mut schema["properties"]["status"]["properties"];
     status["user"] = status["userInfo"].take();
     if let Some(fields) = status.as_object_mut() {
@@ -95,10 +86,10 @@ fn token_schema() -> (&'static str, Value) {
     status["error"] = text("Why it is not good.");
     schema["properties"]["spec"] = spec;
     schema["required"] = json!(["spec"]);
-    ("Whose is this token?", schema)
+    schema
 }
 
-fn rules_schema() -> (&'static str, Value) {
+fn rules_schema() -> Value {
     let rule = |named: &[&str]| {
         let lists = named.iter().chain(&["verbs"]).map(|name| ((*name).to_owned(), texts("")));
         json!({ "type": "array", "items": { "type": "object", "properties": lists.collect::<Map<_, _>>() } })
@@ -109,15 +100,12 @@ fn rules_schema() -> (&'static str, Value) {
         "incomplete": boolean("Whether there may be more."),
     } });
     let spec = object(&[("namespace", "The namespace that is asked about.")]);
-    (
-        "What may I do?",
-        json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } }),
-    )
+    json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } })
 }
 
-fn subject_schema() -> (&'static str, Value) {
+fn subject_schema() -> Value {
     let mut user = object(&[("username", "The name of the caller."), ("uid", "The UID of the caller.")]);
     user["properties"]["groups"] = texts("The groups of the caller.");
     let status = json!({ "type": "object", "properties": { "userInfo": user } });
-    ("Who am I?", json!({ "type": "object", "properties": { "status": status } }))
+    json!({ "type": "object", "properties": { "status": status } })
 }

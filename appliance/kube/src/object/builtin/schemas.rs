@@ -139,7 +139,7 @@ fn condition() -> Value {
     schema
 }
 
-/// Items of a list are told apart by a field, and each may have its own owner.
+/// Makes a field the key of a list's items, so that each may have its own owner.
 fn keyed_by(list: &mut Value, key: &str) {
     list["x-kubernetes-list-type"] = json!("map");
     list["x-kubernetes-list-map-keys"] = json!([key]);

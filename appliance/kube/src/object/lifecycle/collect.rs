@@ -3,27 +3,18 @@
 use firesteel_store::{ObjectKey, Revision};
 use serde_json::{Value, json};
 
-use super::{
-    decide::{DependentsSummary, LifeDecision, OwnerLink, OwnerState, decide},
-    doubt_in,
-    graph::Graph,
-    head_of,
-};
-use crate::{
-    model::{
-        kind::KindInfo,
-        kind_parts::Writers,
-        meta::{FOREGROUND, ORPHAN},
-        status::Status,
-    },
-    object::{
-        core::Core,
-        deletion::put_list,
-        options::{Preconditions, WriteOptions},
-        store_errors::read_failed,
-        terms::ObjectTarget,
-    },
-};
+use super::decide::{DependentsSummary, LifeDecision, LifeObject, OwnerLink, OwnerState, decide};
+use super::graph::Graph;
+use super::{doubt_in, head_of};
+use crate::model::kind::KindInfo;
+use crate::model::kind_parts::Writers;
+use crate::model::meta::{FOREGROUND, ORPHAN};
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::deletion::put_list;
+use crate::object::options::{Preconditions, WriteOptions};
+use crate::object::store_errors::read_failed;
+use crate::object::terms::ObjectTarget;
 
 /// What came of looking at an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +41,7 @@ pub(super) async fn collect_object(
     if head.is_going() && object.revision > known {
         return Ok(CollectOutcome::Early);
     }
-    let mut states = Vec::with_capacity(head.metadata.owner_references.len());
-    if !head.is_going() {
-        for owner in &head.metadata.owner_references {
-            states.push(match state_of(core, key, &kind, owner).await? {
-                // Whoever is going needs what is known of it to the end.
-                OwnerState::Leaving if kind.is_record => OwnerState::Alive,
-                state @ (OwnerState::Alive | OwnerState::Leaving | OwnerState::Absent) => state,
-            });
-        }
-    }
+    let states = if head.is_going() { Vec::new() } else { owner_states(core, key, &kind, &head).await? };
     let uid = head.metadata.uid.as_str();
     let mut dependents = graph.dependents(uid);
     dependents.retain(|(dependent, _)| !core.registry().stored(&dependent.kind).is_some_and(|kind| kind.is_record));
@@ -88,7 +70,7 @@ pub(super) async fn collect_object(
             // Not one that was given a living owner in between.
             let revision = Some(object.revision.to_string());
             let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: revision };
-            match core.delete_with(target, &exactly, Some(propagation), WriteOptions::default()).await {
+            match core.delete(target, &exactly, Some(propagation), WriteOptions::default()).await {
                 // What changed it comes as an event; until then it is as it was.
                 Err(status) if status.is_conflict() => return Ok(CollectOutcome::Early),
                 Err(status) if !status.is_not_found() => return Err(status),
@@ -97,6 +79,23 @@ pub(super) async fn collect_object(
         }
     }
     Ok(CollectOutcome::Done)
+}
+
+async fn owner_states(
+    core: &Core,
+    key: &ObjectKey,
+    kind: &KindInfo,
+    head: &LifeObject,
+) -> Result<Vec<OwnerState>, Status> {
+    let mut states = Vec::with_capacity(head.metadata.owner_references.len());
+    for owner in &head.metadata.owner_references {
+        states.push(match state_of(core, key, kind, owner).await? {
+            // An owner that is going needs its records to the end.
+            OwnerState::Leaving if kind.is_record => OwnerState::Alive,
+            state @ (OwnerState::Alive | OwnerState::Leaving | OwnerState::Absent) => state,
+        });
+    }
+    Ok(states)
 }
 
 /// Finds an owner where a reference must mean it: in the namespace of the object that names it, or

@@ -6,10 +6,8 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::{
-    model::meta::{FOREGROUND, ORPHAN},
-    object::deletion::Propagation,
-};
+use crate::model::meta::{FOREGROUND, ORPHAN};
+use crate::object::deletion::Propagation;
 
 /// The part of an object that its life depends on.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,7 +77,7 @@ pub(super) enum OwnerState {
     /// There, or not to be found out: nothing is deleted on a guess.
     Alive,
     Leaving,
-    /// Not there, or another object has its name.
+    /// The owner is not there, or another object has its name.
     Absent,
 }
 
@@ -103,7 +101,7 @@ pub(super) enum LifeDecision {
     /// It forgets these owners.
     Forget(Vec<String>),
     Delete(Propagation),
-    /// It holds up none of its owners any more: those that wait for each other wait for ever.
+    /// The object holds up none of its owners any more: owners that wait for each other would wait forever.
     Unblock,
 }
 

@@ -7,7 +7,7 @@ use firesteel_store::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-/// As long as Kubernetes keeps them.
+/// How long events are kept, as in Kubernetes.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// Events of one namespace: ten of each of some hundred hosts.
 const NAMESPACE_EVENTS_MAX: usize = 5_000;
@@ -16,7 +16,7 @@ const EVENTS_MAX: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// By namespace: when each event was written last, and its name.
+    /// The time of the last write of each event, and its name, by namespace.
     namespaces: HashMap<String, BTreeSet<(Timestamp, ObjectKey)>>,
     written: HashMap<ObjectKey, Timestamp>,
 }
@@ -75,8 +75,8 @@ struct EventCreation {
     creation_timestamp: Option<Timestamp>,
 }
 
-/// When an event that nobody saw being written was written last, as far as it says so: what it says
-/// of the future does not count.
+/// When an event was written last that this process did not see being written, as far as the event says so. A time in
+/// the future does not count.
 pub(super) fn written_at(value: &[u8], now: Timestamp) -> Timestamp {
     let times: Times = serde_json::from_slice(value).unwrap_or_default();
     let observed = times.series.and_then(|series| series.last_observed_time);

@@ -27,26 +27,24 @@ use firesteel_store::{
     WatchError,
 };
 
-use crate::{
-    model::status::Status,
-    object::{
-        core::Core,
-        lifecycle::{
-            collect::CollectOutcome, decide::LifeObject, expiry::Expiry, graph::Graph, namespaces::Namespaces,
-        },
-        options::{Preconditions, WriteOptions},
-        store_errors::{read_failed, watch_failed},
-        terms::ObjectTarget,
-    },
-};
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::lifecycle::collect::CollectOutcome;
+use crate::object::lifecycle::decide::LifeObject;
+use crate::object::lifecycle::expiry::Expiry;
+use crate::object::lifecycle::graph::Graph;
+use crate::object::lifecycle::namespaces::Namespaces;
+use crate::object::options::{Preconditions, WriteOptions};
+use crate::object::store_errors::{read_failed, watch_failed};
+use crate::object::terms::ObjectTarget;
 
 /// Objects read at once at the start.
 const PAGE: usize = 500;
-/// Between two looks at what happened: a storm of changes is taken in handfuls.
+/// Time between two passes: a storm of changes is taken in handfuls.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Before an object is looked at again whose change failed.
+/// Time before an object is looked at again whose change failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// Between two looks for events that are too old, where nothing happens.
+/// Time between two looks for events that are too old, where nothing happens.
 const QUIET: Duration = Duration::from_secs(30);
 /// Events that go in one step.
 const EXPIRED: usize = 100;
@@ -74,7 +72,7 @@ struct KindEvents {
     stream: EventStream,
 }
 
-/// Runs for ever.
+/// Runs forever.
 ///
 /// # Errors
 /// When the store is closed.
@@ -91,7 +89,7 @@ pub async fn run(core: Core) -> Result<(), Status> {
             }
             Ok(false) => !life.again.is_empty() || life.namespaces.wants_another_turn(),
             Err(status) => {
-                tracing::warn!(error = %status.message, "following the life of objects; it is read anew");
+                tracing::warn!(error = %status.message, "could not follow the objects; all are read again in a second");
                 tokio::time::sleep(RETRY).await;
                 life = open(&core).await;
                 continue;
@@ -111,7 +109,7 @@ async fn open(core: &Core) -> Life {
         match Life::open(core).await {
             Ok(life) => return life,
             Err(status) => {
-                tracing::warn!(error = %status.message, "reading all objects to follow their lives");
+                tracing::warn!(error = %status.message, "could not read the objects to follow them; it is tried again in a second");
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -165,7 +163,7 @@ impl Life {
         self.step_over(PAGE).await
     }
 
-    /// The same with at most so many objects.
+    /// Takes one step with at most so many objects.
     async fn step_over(&mut self, most: usize) -> Result<bool, Status> {
         self.catch_up().await?;
         for key in std::mem::take(&mut self.again) {
@@ -181,14 +179,14 @@ impl Life {
                     early = true;
                 }
                 Err(status) if status.is_unreadable() => {
-                    // It is looked at again when all is read anew, which the end of the damage leads to.
-                    tracing::error!(object = %key, error = %status.message, "an object is left alone");
+                    // It is looked at again after the next full read, which the end of the damage leads to.
+                    tracing::error!(object = %key, error = %status.message, "could not read an object; it is checked again after the damage ends");
                 }
                 Err(status) if status.code == 403 || status.code == 422 => {
-                    tracing::warn!(object = %key, error = %status.message, "an object cannot go the way its owners go");
+                    tracing::warn!(object = %key, error = %status.message, "could not delete or edit an object as its owners go; it stays as it is");
                 }
                 Err(status) => {
-                    tracing::warn!(object = %key, error = %status.message, "an object cannot be looked at now");
+                    tracing::warn!(object = %key, error = %status.message, "could not check the owners of an object; it is tried again in a second");
                     self.again.push(key);
                     // The next one would hardly fare better.
                     break;
@@ -207,7 +205,7 @@ impl Life {
             self.expiry.remove_event(&key);
             let Some(kind) = self.core.registry().stored(&key.kind).cloned() else { continue };
             let object = match self.core.store().get(&key).await {
-                // It stays until somebody deletes it unread.
+                // It stays until it is deleted unread.
                 Ok(None) | Err(StoreReadError::Damaged(_)) => continue,
                 Ok(Some(object)) => object,
                 Err(error) => return Err(read_failed(error)),
@@ -217,7 +215,7 @@ impl Life {
             }
             let target = ObjectTarget { kind: &kind, namespace: &key.namespace, name: &key.name };
             let exactly = Preconditions { uid: None, resource_version: Some(object.revision.to_string()) };
-            match self.core.delete_with(target, &exactly, None, WriteOptions::default()).await {
+            match self.core.delete(target, &exactly, None, WriteOptions::default()).await {
                 Err(status) if !status.is_not_found() && !status.is_conflict() => return Err(status),
                 Ok(_) | Err(_) => {}
             }
@@ -276,7 +274,9 @@ impl Life {
         }
         match head_of(key, &event.value) {
             Ok(head) => self.graph.remove_object(key, &head.metadata.uid),
-            Err(status) => tracing::error!(error = %status.message, "nothing is done for the dependents of an object"),
+            Err(status) => {
+                tracing::error!(error = %status.message, "could not read a deleted object; its dependents stay")
+            }
         }
     }
 
@@ -289,7 +289,9 @@ impl Life {
                     self.namespaces.seen(&key.name, &head.metadata.uid, head.is_going());
                 }
             }
-            Err(status) => tracing::error!(error = %status.message, "nothing is done for an object"),
+            Err(status) => {
+                tracing::error!(error = %status.message, "could not read an object; its owners are not followed")
+            }
         }
     }
 }

@@ -5,8 +5,8 @@
 //!                                   └────────────── waits for finalizers ──────────────┘
 //! ```
 //!
-//! Kubernetes' own kinds come last: whoever takes a server down needs the Secret with its password. So do the
-//! records of controllers: whoever cleans a server's disks has to know which they are.
+//! Kubernetes' own kinds come last: a controller that takes a server down needs the Secret with its password. So do the
+//! records of controllers: a controller that cleans a server's disks has to know which they are.
 //! No object is made in a namespace that is going ([`Core::create`] sees to that), so what was empty
 //! once stays empty; but for records of an owner, which go with it wherever they are.
 
@@ -19,16 +19,19 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{doubt_in, head_of};
-use crate::{
-    model::{kind::KindInfo, meta, status::Status},
-    object::{core::Core, options::WriteOptions, store_errors::read_failed, terms::ObjectTarget},
-};
+use crate::model::kind::KindInfo;
+use crate::model::meta;
+use crate::model::status::Status;
+use crate::object::core::Core;
+use crate::object::options::WriteOptions;
+use crate::object::store_errors::read_failed;
+use crate::object::terms::ObjectTarget;
 
-/// Objects read at once; what is told of the finalizers of one kind is told of so many.
+/// Objects that are read at once; the finalizers of one kind are counted over so many.
 const PAGE: usize = 500;
-/// Between two looks at what keeps a namespace: of many objects that go one by one, each would lead to
-/// one.
-const TOLD_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// Time between two reports of what keeps a namespace: of many objects that go one by one, each would lead to one
+/// report.
+const REPORT_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 /// Deletions on their way at once, which the store makes durable together.
 const DELETIONS: usize = 16;
 
@@ -49,13 +52,13 @@ struct NamespaceDeletion {
     changed: bool,
     /// Why an object could not be deleted, the last time that one could not.
     failed: Option<String>,
-    told_at: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
 }
 
 impl NamespaceDeletion {
     fn new(uid: &str) -> Self {
         let (at, own, changed) = (Some((0, None)), false, true);
-        Self { uid: uid.to_owned(), at, own, changed, failed: None, told_at: None }
+        Self { uid: uid.to_owned(), at, own, changed, failed: None, reported_at: None }
     }
 }
 
@@ -143,7 +146,7 @@ impl NamespaceDeletion {
             self.write_namespace_status(core, namespace, &[], true).await?;
             return Ok(false);
         }
-        if self.told_at.is_some_and(|at| core.now().duration_since(at) < TOLD_AGAIN) {
+        if self.reported_at.is_some_and(|at| core.now().duration_since(at) < REPORT_AGAIN) {
             return Ok(false);
         }
         self.changed = false;
@@ -153,7 +156,7 @@ impl NamespaceDeletion {
             // What could not be deleted is deleted again, after a while.
             self.at = Some((begin, None));
         }
-        self.told_at = Some(core.now());
+        self.reported_at = Some(core.now());
         self.write_namespace_status(core, namespace, &left, false).await?;
         Ok(false)
     }
@@ -161,19 +164,19 @@ impl NamespaceDeletion {
     /// Deletes nothing, and says why: what is damaged may be what others in the namespace need.
     async fn wait(&mut self, core: &Core, namespace: &str, why: &str) -> Result<(), Status> {
         self.changed = false;
-        if self.told_at.is_some_and(|at| core.now().duration_since(at) < TOLD_AGAIN) {
+        if self.reported_at.is_some_and(|at| core.now().duration_since(at) < REPORT_AGAIN) {
             return Ok(());
         }
-        self.told_at = Some(core.now());
+        self.reported_at = Some(core.now());
         let kind = core.namespace_kind()?;
         let target = ObjectTarget { kind: &kind, namespace: "", name: namespace };
         let message = format!("Nothing is deleted while an object is damaged: {why}");
-        let condition = ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", message);
+        let condition = ("NamespaceDeletionContentFailure", (true, "ContentDeletionFailed", message));
         let now = core.now();
-        let told = core.edit(target, &self.uid, |object| {
+        let edited = core.edit(target, &self.uid, |object| {
             put_conditions(&mut object["status"], std::slice::from_ref(&condition), now);
         });
-        match told.await {
+        match edited.await {
             // The namespace itself may be what is damaged.
             Err(status) if !status.is_unreadable() => Err(status),
             Ok(()) | Err(_) => Ok(()),
@@ -206,7 +209,7 @@ impl NamespaceDeletion {
             });
             for deleted in join_all(deletions).await {
                 if let Err(status) = deleted {
-                    tracing::warn!(%namespace, error = %status.message, "emptying a namespace");
+                    tracing::warn!(%namespace, error = %status.message, "could not delete an object of a namespace; it is tried again");
                     self.failed = Some(format!("{}: {}", kind.group_resource(), status.message));
                 }
             }
@@ -247,7 +250,7 @@ impl NamespaceDeletion {
 /// Objects of one kind that are still there.
 #[derive(Debug)]
 struct RemainingObjects {
-    /// As [`dotted`] has it.
+    /// The kind as [`dotted`] has it.
     resource: String,
     count: u64,
     seen: u64,
@@ -299,8 +302,8 @@ async fn remaining_objects(
     Ok(found)
 }
 
-/// Type, status, reason and message, in the words of Kubernetes.
-type Condition = (&'static str, bool, &'static str, String);
+/// Type, and status, reason and message, in the words of Kubernetes.
+type Condition = (&'static str, (bool, &'static str, String));
 
 fn conditions(left: &[RemainingObjects], failed: Option<&str>) -> [Condition; 5] {
     let join = |texts: Vec<String>| texts.join(", ");
@@ -311,56 +314,34 @@ fn conditions(left: &[RemainingObjects], failed: Option<&str>) -> [Condition; 5]
         *finalizers.entry(name).or_default() += count;
     }
     let held = finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+    let discovery = (false, "ResourcesDiscovered", "All resources successfully discovered".to_owned());
+    let parsing = (false, "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned());
+    let content = match failed {
+        None => {
+            (false, "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned())
+        }
+        Some(why) => {
+            (true, "ContentDeletionFailed", format!("Failed to delete all resource types, 1 remaining: {why}"))
+        }
+    };
+    let remaining = match left {
+        [] => (false, "ContentRemoved", "All content successfully removed".to_owned()),
+        _ => (true, "SomeResourcesRemain", format!("Some resources are remaining: {}", join(remaining))),
+    };
+    let held = match finalizers.is_empty() {
+        true => (false, "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned()),
+        false => (
+            true,
+            "SomeFinalizersRemain",
+            format!("Some content in the namespace has finalizers remaining: {}", join(held)),
+        ),
+    };
     [
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            false,
-            "ResourcesDiscovered",
-            "All resources successfully discovered".into(),
-        ),
-        (
-            "NamespaceDeletionGroupVersionParsingFailure",
-            false,
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed".into(),
-        ),
-        match failed {
-            None => (
-                "NamespaceDeletionContentFailure",
-                false,
-                "ContentDeleted",
-                "All content successfully deleted, may be waiting on finalization".into(),
-            ),
-            Some(why) => (
-                "NamespaceDeletionContentFailure",
-                true,
-                "ContentDeletionFailed",
-                format!("Failed to delete all resource types, 1 remaining: {why}"),
-            ),
-        },
-        match left {
-            [] => ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".to_owned()),
-            _ => (
-                "NamespaceContentRemaining",
-                true,
-                "SomeResourcesRemain",
-                format!("Some resources are remaining: {}", join(remaining)),
-            ),
-        },
-        match finalizers.is_empty() {
-            true => (
-                "NamespaceFinalizersRemaining",
-                false,
-                "ContentHasNoFinalizers",
-                "All content-preserving finalizers finished".into(),
-            ),
-            false => (
-                "NamespaceFinalizersRemaining",
-                true,
-                "SomeFinalizersRemain",
-                format!("Some content in the namespace has finalizers remaining: {}", join(held)),
-            ),
-        },
+        ("NamespaceDeletionDiscoveryFailure", discovery),
+        ("NamespaceDeletionGroupVersionParsingFailure", parsing),
+        ("NamespaceDeletionContentFailure", content),
+        ("NamespaceContentRemaining", remaining),
+        ("NamespaceFinalizersRemaining", held),
     ]
 }
 
@@ -368,7 +349,7 @@ fn conditions(left: &[RemainingObjects], failed: Option<&str>) -> [Condition; 5]
 fn put_conditions(status: &mut Value, conditions: &[Condition], now: Timestamp) {
     let before = status["conditions"].take();
     let mut list: Vec<Value> = Vec::new();
-    for (name, is_true, reason, message) in conditions {
+    for (name, (is_true, reason, message)) in conditions {
         let word = if *is_true { "True" } else { "False" };
         let old = before.as_array().into_iter().flatten().find(|old| old["type"] == **name);
         let since = old.filter(|old| old["status"] == *word).map(|old| old["lastTransitionTime"].clone());
@@ -378,7 +359,7 @@ fn put_conditions(status: &mut Value, conditions: &[Condition], now: Timestamp) 
         }));
     }
     let others = before.as_array().into_iter().flatten();
-    list.extend(others.filter(|old| conditions.iter().all(|(name, ..)| old["type"] != **name)).cloned());
+    list.extend(others.filter(|old| conditions.iter().all(|(name, _)| old["type"] != **name)).cloned());
     status["conditions"] = Value::Array(list);
 }
 

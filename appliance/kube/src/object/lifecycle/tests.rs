@@ -12,21 +12,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Life;
-use crate::{
-    model::{
-        kind::KindInfo,
-        meta::{FOREGROUND, ORPHAN},
-        registry::Registry,
-    },
-    object::{
-        builtin,
-        core::Core,
-        deletion::Propagation,
-        options::{ObjectUpdate, Preconditions, WriteOptions},
-        patch::Patch,
-        terms::{ObjectPart, ObjectTarget},
-    },
-};
+use crate::model::kind::KindInfo;
+use crate::model::meta::{FOREGROUND, ORPHAN};
+use crate::model::registry::Registry;
+use crate::object::builtin;
+use crate::object::core::Core;
+use crate::object::deletion::Propagation;
+use crate::object::options::{ObjectUpdate, Preconditions, WriteOptions};
+use crate::object::patch::Patch;
+use crate::object::terms::{ObjectPart, ObjectTarget};
 
 struct World {
     core: Core,
@@ -83,7 +77,7 @@ impl World {
         let kind = self.kind(kind);
         let target = ObjectTarget { kind: &kind, namespace, name };
         let anything = Preconditions::default();
-        self.core.delete_with(target, &anything, propagation, WriteOptions::default()).await.unwrap();
+        self.core.delete(target, &anything, propagation, WriteOptions::default()).await.unwrap();
     }
 
     async fn merge(&self, place: &str, patch: Value) {
@@ -214,8 +208,8 @@ fn orphans_forget_their_owner_and_stay() {
     });
 }
 
-/// Another object took the owner's name; the owner is in another namespace; nobody knows its kind.
-/// It was collected while its owner still had to be taken down, which began anew without it.
+/// Another object took the owner's name; the owner is in another namespace; its kind is unknown. The object was
+/// collected while its owner still had to be taken down, which began again without it.
 #[test]
 fn a_record_is_there_as_long_as_its_owner_however_that_is_deleted() {
     for propagation in [None, Some(Propagation::Background), Some(Propagation::Foreground), Some(Propagation::Orphan)] {
@@ -376,7 +370,7 @@ fn events_are_forgotten_an_hour_after_they_were_written_last() {
         world.seconds.fetch_add(1_800, Ordering::Relaxed);
         life.run_until_idle().await.unwrap();
         assert!(!world.is_there("Event/default/old").await && world.is_there("Event/default/again").await);
-        // After a restart nobody knows when it was written, and what it says of itself counts.
+        // After a restart it is not known when it was written, and what it says of itself counts.
         Life::open(&world.core).await.unwrap().run_until_idle().await.unwrap();
         assert!(!world.is_there("Event/default/again").await);
     });
@@ -408,7 +402,7 @@ fn place(index: usize) -> String {
     format!("{kind}/default/o{index}")
 }
 
-/// Carries the orders out and says which deletions there were: of objects that nobody was deleting.
+/// Carries the orders out and lists the deletions of objects that were not being deleted.
 async fn carry_out(world: &World, orders: &[Order]) -> BTreeMap<usize, Option<Propagation>> {
     let mut direct = BTreeMap::new();
     let mut life = Life::open(&world.core).await.unwrap();

@@ -5,10 +5,9 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
 use super::not_of_type;
-use crate::{
-    codec::{body::BODY_BYTES_MAX, json::DEPTH_MAX},
-    model::status::Status,
-};
+use crate::codec::body::BODY_BYTES_MAX;
+use crate::codec::json::DEPTH_MAX;
+use crate::model::status::Status;
 
 /// Operations of one patch, as Kubernetes has it.
 const OPERATIONS_MAX: usize = 10_000;

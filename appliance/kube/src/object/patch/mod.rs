@@ -11,11 +11,10 @@ pub(crate) use merge::merge_patch;
 
 use serde_json::Value;
 
-use crate::{
-    codec::json::JsonDocument,
-    model::{kind::KindInfo, status::Status},
-    object::apply::APPLY,
-};
+use crate::codec::json::JsonDocument;
+use crate::model::kind::KindInfo;
+use crate::model::status::Status;
+use crate::object::apply::APPLY;
 
 /// What a client wants changed.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ impl Patch {
         Self::read(kind, media_type, bytes).map(|(patch, _)| patch)
     }
 
-    /// The same with the document that it was, of which the value is taken.
+    /// Reads a patch, with the document of which the value is taken.
     pub(crate) fn read(
         kind: &KindInfo,
         media_type: Option<&str>,
@@ -75,7 +74,7 @@ fn object(patch: Value) -> Result<Value, Status> {
     if patch.is_object() { Ok(patch) } else { Err(not_of_type(&patch, "map[string]interface {}")) }
 }
 
-/// In the words that clients know from Kubernetes.
+/// The refusal in the words that clients know from Kubernetes.
 fn not_of_type(found: &Value, wanted: &str) -> Status {
     let found = match found {
         Value::Null => "null",
@@ -97,7 +96,7 @@ pub fn check(bytes: &[u8]) {
     check_on(&object, bytes);
 }
 
-/// The same on another object, which is one that was read within bounds.
+/// Applies a patch to an object that was read within bounds.
 pub fn check_on(object: &Value, bytes: &[u8]) {
     let kind = crate::object::builtin::secret();
     for media_type in [JSON, MERGE, STRATEGIC] {

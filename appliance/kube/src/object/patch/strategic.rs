@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::status::Status;
 
-/// Lists of objects, with the field that tells their items apart.
+/// Lists of objects, with the key of their items.
 const KEYED: [(&str, &str); 4] =
     [("ownerReferences", "uid"), ("secrets", "name"), ("imagePullSecrets", "name"), ("conditions", "type")];
 /// Lists of texts in which each stands once.

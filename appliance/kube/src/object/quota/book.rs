@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firesteel_store::{AllowanceScope, GroupResource, ListRange, Measure, QuotaAllowance, Revision, Store};
 
 use super::QuotaSubject;
-use crate::{
-    model::{kind_parts::Writers, namespace_quota::NamespaceQuota, registry::Registry, status::Status},
-    object::{store_errors, stored},
-};
+use crate::model::kind_parts::Writers;
+use crate::model::namespace_quota::NamespaceQuota;
+use crate::model::registry::Registry;
+use crate::model::status::Status;
+use crate::object::{store_errors, stored};
 
 /// Quotas of one namespace that are looked at; owners have one or two.
 const QUOTAS_MAX: usize = 32;
 /// Namespaces whose quotas are remembered. One that is forgotten is read again.
 const NAMESPACES_MAX: usize = 1024;
 
-/// Shared by all who write.
+/// The quotas of all namespaces, shared by all writers.
 #[derive(Debug)]
 pub(crate) struct QuotaBook {
     quotas: GroupResource,

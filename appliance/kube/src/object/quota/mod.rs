@@ -1,5 +1,5 @@
-//! What a namespace may have, in the words of Kubernetes' ResourceQuota. Pure, but for [`book`], which reads the quotas,
-//! and [`usage`], which shows what is used.
+//! What a namespace may have, in the words of Kubernetes' ResourceQuota. Pure, but for [`book`], which reads the
+//! quotas, and [`usage`], which shows what is used.
 //!
 //! | word in `spec.hard` | what it limits |
 //! |---|---|
@@ -57,7 +57,7 @@ impl QuotaSubject {
 }
 
 impl NamespaceQuota {
-    /// Of a stored ResourceQuota. One with scopes is about pods, and limits nothing here.
+    /// Reads a stored ResourceQuota. One with scopes is about pods, and limits nothing here.
     pub(crate) fn of(name: &str, object: &Value) -> Self {
         let is_scoped = ["scopes", "scopeSelector"].iter().any(|field| is_said(&object["spec"][field]));
         let hard = object["spec"]["hard"].as_object().filter(|_| !is_scoped);

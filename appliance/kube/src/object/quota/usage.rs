@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{namespace_quota::NamespaceQuota, status::Status},
-    object::{client::Objects, core::Core, terms::ObjectPart},
-};
+use crate::model::namespace_quota::NamespaceQuota;
+use crate::model::status::Status;
+use crate::object::client::Objects;
+use crate::object::core::Core;
+use crate::object::terms::ObjectPart;
 
 /// Writes the status of each quota of which another is shown.
 ///

@@ -17,11 +17,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{kind::KindInfo, registry::Registry},
-    object::scale,
-    serve::document::OpenApiDocument,
-};
+use crate::model::kind::KindInfo;
+use crate::model::registry::Registry;
+use crate::object::scale;
+use crate::serve::document::OpenApiDocument;
 
 /// Where the schemas of a v3 document are, as references name the place.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -29,7 +28,7 @@ const SCHEMAS: &str = "#/components/schemas/";
 /// All documents of one server, as they are sent.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    /// By their paths below `/openapi/v3/`, as in "apis/metal3.io/v1alpha1".
+    /// The documents by their paths below `/openapi/v3/`, as in "apis/metal3.io/v1alpha1".
     v3: BTreeMap<String, OpenApiDocument>,
     v3_index: OpenApiDocument,
     v2_json: OpenApiDocument,
@@ -117,7 +116,7 @@ fn document(kinds: &[&KindInfo]) -> Value {
     })
 }
 
-/// As Kubernetes names them: "io.k8s.api.core.v1.Secret", "io.metal3.v1alpha1.BareMetalHost".
+/// The name of a schema, as Kubernetes has it: "io.k8s.api.core.v1.Secret", "io.metal3.v1alpha1.BareMetalHost".
 fn schema_name(kind: &KindInfo) -> String {
     let (version, name) = (kind.version, kind.kind);
     match kind.group.strip_suffix(".k8s.io") {

@@ -4,13 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{group_version_kind, meta, reference, schema_name};
-use crate::{
-    model::{
-        kind::{self, KindInfo},
-        kind_parts::Writers,
-    },
-    object::scale,
-};
+use crate::model::kind::{self, KindInfo};
+use crate::model::kind_parts::Writers;
+use crate::object::scale;
 
 /// "/api/v1", "/apis/metal3.io/v1alpha1".
 pub(super) fn root(group: &str, version: &str) -> String {

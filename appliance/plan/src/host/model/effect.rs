@@ -7,14 +7,10 @@ use firesteel_facts::EventReason;
 use firesteel_resources::{HardwareDetails, Image};
 use jiff::SignedDuration;
 
-use crate::{
-    disk::DiskIdentity,
-    host::model::{
-        erasure::WipeVerdict,
-        memory::HostMemory,
-        orders::{BmcCall, PlanKind},
-    },
-};
+use crate::disk::DiskIdentity;
+use crate::host::model::erasure::WipeVerdict;
+use crate::host::model::memory::HostMemory;
+use crate::host::model::orders::{BmcCall, PlanKind};
 
 /// The outcome of one step. The caller stores `memory`, publishes the boot entry and the plan
 /// that follow from it ([`crate::boot_entry`], [`crate::current_plan`]), and only then runs the
@@ -26,7 +22,7 @@ pub struct HostStep {
     /// Step again after this long at the latest; zero means at once. `None`: when something changes.
     pub wake: Option<SignedDuration>,
     pub reason: HostReason,
-    pub events: Vec<HostEvent>,
+    pub events: Vec<StepEvent>,
 }
 
 /// Why the host is where it is.
@@ -44,7 +40,7 @@ impl HostReason {
     }
 }
 
-/// Of a text that is kept with a host: parts of it may come from a Secret, a BMC or an agent.
+/// Longest text that is kept with a host: parts of it may come from a Secret, a BMC or an agent.
 pub(crate) const TEXT_BYTES_MAX: usize = 2048;
 
 /// The text, or its beginning and `…`.
@@ -56,9 +52,9 @@ pub(crate) fn bounded(mut text: String) -> String {
     text
 }
 
-/// For the object's event list and the timeline.
+/// An event for the object's event list and the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostEvent {
+pub struct StepEvent {
     pub kind: EventSeverity,
     pub reason: EventReason,
     pub message: String,
@@ -90,29 +86,29 @@ pub enum HostEffect {
         number: u32,
         plan: PlanKind,
     },
-    /// Tell an agent of this attempt, if one reports, to stop at its next safe point and reboot.
+    /// Tells an agent of this attempt, if one reports, to stop at its next safe point and reboot.
     AbortAgent {
         attempt: u64,
         reason: String,
     },
-    /// Tell the discovery agent on this host's MACs to reboot: it comes back with the host's token.
+    /// Tells the discovery agent on this host's MACs to reboot: it comes back with the host's token.
     RebootDiscoveryAgent {
         reason: String,
     },
-    /// Store the inspection of this plan as the host's hardware record and its HardwareData.
+    /// Stores the inspection of this plan as the host's hardware record and its HardwareData.
     SaveHardware {
         attempt: u64,
         plan: u32,
     },
-    /// Store what the owner says of the hardware as HardwareData, unless there is one.
+    /// Stores what the owner says of the hardware as HardwareData, unless there is one.
     SupplyHardware {
         details: Box<HardwareDetails>,
     },
-    /// Let the signed receipts of an erasure say what it came to.
+    /// Writes the outcome of an erasure into its signed receipts.
     GradeReceipts(WipeVerdict),
     /// The disk that a tombstone of this machine names was cleaned: remove it.
     ForgetTombstone,
-    /// Keep the hardware's identity: its disk was not cleaned and must be before its next owner.
+    /// Keeps the hardware's identity: its disk was not cleaned and must be before its next owner.
     Tombstone {
         disk: Option<DiskIdentity>,
         /// What is left there is a tenant's.

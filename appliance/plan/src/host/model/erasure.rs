@@ -15,9 +15,9 @@ pub struct ErasureSummary {
     pub is_all: bool,
     /// All data of all disks that Firesteel would clean.
     pub is_whole: bool,
-    /// In words, where all observations held.
+    /// Words for an erasure of which all observations held.
     pub proven: String,
-    /// In words, where one did not: what the agent says, without a grade.
+    /// Words for one of which some did not: what the agent says, without a grade.
     pub claimed: String,
 }
 

@@ -1,26 +1,20 @@
 //! What a step may look at: the object, the planner's own memory and the newest observations.
-//! Gathered by the caller for each step anew; activations carry nothing.
+//! The caller gathers them for each step; activations carry nothing.
 
 use std::fmt;
 
-use firesteel_resources::{
-    BareMetalHost, HardwareRecord,
-    host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity},
-};
+use firesteel_resources::host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity};
+use firesteel_resources::{BareMetalHost, HardwareRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    admission::SlotOffer,
-    clock::ClockDoubt,
-    disk::CleaningProof,
-    evidence::ShownReceipt,
-    host::model::{
-        limits::HostTimeouts,
-        memory::{HostMemory, disks::Tombstone},
-        orders::ReadyImage,
-    },
-};
+use crate::admission::SlotOffer;
+use crate::clock::ClockDoubt;
+use crate::disk::CleaningProof;
+use crate::host::model::limits::HostTimeouts;
+use crate::host::model::memory::{HostMemory, Tombstone};
+use crate::host::model::orders::ReadyImage;
+use crate::host::model::receipts::ShownReceipt;
 
 #[derive(Clone, Debug)]
 pub struct HostInputs {
@@ -42,8 +36,8 @@ pub struct HostInputs {
     pub health: Option<HealthInputs>,
     /// The newest agent bound to this host, also after it left.
     pub agent: Option<AgentInputs>,
-    /// The attempt that was over when the host asked for a boot script: its agent was gone, or had said a hello that did
-    /// not count. The caller steps it, and so publishes the next attempt, before it answers that request.
+    /// The attempt that was over when the host asked for a boot script: its agent was gone, or had said a hello that
+    /// did not count. The caller steps it, and so publishes the next attempt, before it answers that request.
     pub spent_attempt: Option<u64>,
     /// Another host, which was there first, has one of this host's MACs: the MAC and its name.
     pub mac_taken: Option<(String, String)>,
@@ -52,7 +46,7 @@ pub struct HostInputs {
     pub instance: InstanceInputs,
     /// What the store is, and how much of its own past it has.
     pub lineage: LineageInputs,
-    /// When this appliance process started: it has not heard from anybody before.
+    /// When this appliance process started: it has heard from no machine before.
     pub started_at: Timestamp,
     /// Fresh random bits for this step, for new GUIDs and for spreading retries.
     pub entropy: u128,
@@ -69,7 +63,7 @@ pub struct HostInputs {
     pub shared_uuid: Option<SharedUuid>,
     /// How far its last boot from the network came.
     pub netboot: NetbootInputs,
-    /// Somebody stopped all destruction, on every host.
+    /// A person stopped all destruction, on every host.
     pub halt: Option<FleetHalt>,
     /// Why the appliance's clock is not believed.
     pub clock: Option<ClockDoubt>,
@@ -133,11 +127,11 @@ impl HostInputs {
 /// A machine that claims to be the host, as it was heard last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimInputs {
-    /// Of its agent, hexadecimal.
+    /// Key of its agent, hexadecimal.
     pub key: String,
     /// When its newest message came.
     pub at: Timestamp,
-    /// By that message a drive of it is at something that nothing can interrupt.
+    /// That message said that a drive of it is at something that nothing can interrupt.
     pub cannot_stop: bool,
 }
 
@@ -184,7 +178,7 @@ pub struct SharedUuid {
 pub struct FleetHalt {
     /// The person's name, as the API knows it.
     pub who: String,
-    /// In that person's words; may be empty.
+    /// The reason in that person's words; may be empty.
     pub why: String,
     pub since: Timestamp,
 }
@@ -226,7 +220,7 @@ pub enum UserDataInputs {
 pub enum NetworkDataInputs {
     NotReferenced,
     Missing,
-    /// Not understood; the text names the key and the field.
+    /// The data cannot be read; the text names the key and the field.
     Invalid(String),
     /// `version` is the Secret's resourceVersion.
     Ready {
@@ -236,7 +230,7 @@ pub enum NetworkDataInputs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageInputs {
-    /// Nobody asked for it yet.
+    /// It was not asked for yet.
     Unknown,
     /// So many others are fetched or imported before it.
     Waiting {
@@ -277,13 +271,13 @@ pub struct BmcInputs {
     pub no_session_free: bool,
     /// When the newest boot from the network was ordered, the host was off, and was switched on for it.
     pub was_off_at_boot: bool,
-    /// Of the newest boot from the network that was ordered: why the BMC has no override for it.
+    /// Why the BMC has no override for the newest boot from the network that was ordered.
     pub no_override: Option<String>,
-    /// Of the newest boot from the network that was ordered: why its override is not known to be set for one boot alone.
+    /// Why the override of that boot is not known to be set for one boot alone.
     pub once_unset: Option<String>,
-    /// Of the newest look at that override: why the boot is not seen to have used it up.
+    /// Why the newest look at that override did not show that the boot has used it up.
     pub once_unread: Option<String>,
-    /// Of the newest try to take an override back: why it is still there.
+    /// Why an override is still there after the newest try to take it back.
     pub override_left: Option<String>,
     /// When this BMC refused a login to the same account for another host.
     pub refused_elsewhere: Vec<Timestamp>,
@@ -295,7 +289,7 @@ pub struct BmcInputs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BmcOutcome {
-    /// Of the [`crate::host::model::orders::BmcCall`] that ended.
+    /// Ticket of the [`crate::host::BmcCall`] that ended.
     pub ticket: u64,
     pub at: Timestamp,
     pub result: Result<(), BmcFault>,
@@ -304,7 +298,7 @@ pub struct BmcOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BmcFault {
     pub kind: BmcFaultKind,
-    /// For people.
+    /// The fault in words, for people.
     pub message: String,
 }
 
@@ -333,7 +327,7 @@ pub enum BmcFaultKind {
 pub struct AgentInputs {
     pub attempt: u64,
     pub bound_at: Timestamp,
-    /// After a restart of the appliance: when it was restored or later.
+    /// When it reported last; after a restart of the appliance, when it was restored or later.
     pub last_report_at: Timestamp,
     /// Number of the plan that `work` belongs to; 0 before the first.
     pub plan: u32,
@@ -352,17 +346,26 @@ pub struct AgentInputs {
     pub shown: Vec<ShownReceipt>,
     /// What that plan promises.
     pub promised: Option<PromisedHandOff>,
-    /// How it came to the appliance, where the host has network data: in words; an error where it came another way.
-    pub network: Option<Result<String, String>>,
+    /// How it came to the appliance, where the host has network data.
+    pub network: Option<AgentNetwork>,
     /// It understands plans that erase disks.
     pub can_erase: bool,
     /// What its receipts say of disks that were cleaned in this boot.
     pub cleaned: Vec<CleaningProof>,
     /// What was not seen of its boot, in words: see [`crate::evidence::unseen`].
     pub unseen: Vec<String>,
-    /// By its newest report a drive is at something that nothing can interrupt; in its words. A reset or a cut of the
+    /// What a drive is at by its newest report, if nothing can interrupt that; in its words. A reset or a cut of the
     /// power could lock or break that drive.
     pub cannot_stop: Option<String>,
+}
+
+/// The way of an agent to the appliance, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentNetwork {
+    /// The way of the host's network data.
+    ByData(String),
+    /// Another way, since the data did not lead there.
+    Another(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

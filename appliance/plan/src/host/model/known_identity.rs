@@ -35,7 +35,7 @@ const PLACEHOLDER_SERIALS: [&str; 14] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KnownIdentity {
-    /// In lower case.
+    /// UUID in lower case.
     pub uuid: String,
     pub serial: String,
     pub accepted_at: Timestamp,
@@ -61,7 +61,7 @@ impl KnownIdentity {
     }
 }
 
-/// In words, as far as anything is known.
+/// Says in words what is known.
 impl fmt::Display for KnownIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.uuid.as_str() {

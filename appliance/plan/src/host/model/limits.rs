@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use crate::host::model::{memory::work::IssuedPlan, orders::PlanKind};
+use crate::host::model::{memory::IssuedPlan, orders::PlanKind};
 
 /// The limits in force. Tests and slow (emulated) machines set others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct HostTimeouts {
     /// An agent that reports every 2 s and says nothing for this long has crashed or hangs. Longer
     /// than a switch's spanning tree needs after a link flap.
     pub quiet: SignedDuration,
-    /// The same of an agent that erases. Cut off, it holds its work and gives up by itself after half an hour
+    /// [`Self::quiet`] of an agent that erases. Cut off, it holds its work and gives up by itself after half an hour
     /// (`REPLY_LOST` of the protocol); twice that, so that no erasure is ended by a reset that need not be.
     pub erase_quiet: SignedDuration,
     /// An agent that was not heard for so long may be gone: the next request for its host's boot script begins another
@@ -21,9 +21,9 @@ pub struct HostTimeouts {
     pub silent: SignedDuration,
     /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
     pub stall: SignedDuration,
-    /// The same of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest estimate
-    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again. So long is also waited, with the power
-    /// left alone, for an agent that was told to stop, and for one that fell silent while its drive erased itself.
+    /// [`Self::stall`] of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest
+    /// estimate is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again. An agent that was asked to
+    /// stop, and one that fell silent while its drive erased itself, is waited for as long, with the power left alone.
     pub erase_stall: SignedDuration,
     /// An obstacle that stays the same for so long is taken for one that stays, where the host is to go: its deletion
     /// goes on without what the obstacle is in the way of. Long enough to put a Secret back.
@@ -47,16 +47,16 @@ pub struct HostTimeouts {
     pub boot_off: SignedDuration,
     /// A power change shows at the BMC (upstream).
     pub power_change: SignedDuration,
-    /// The same after an agent that erased has said that it switches its host off: a machine that imitates the host
-    /// is not to have time until the host is switched off for another reason.
+    /// [`Self::power_change`] after an agent that erased has said that it switches its host off: a machine that
+    /// imitates the host is not to have time until the host is switched off for another reason.
     pub wipe_off: SignedDuration,
     /// More than one machine claims to be a host: so long a person may take to say which is. A weekday without anyone
     /// who looks; then the attempt ends.
     pub claimants: SignedDuration,
-    /// After the power was cut, what was under way from the host itself still arrives for so long.
+    /// Time after a cut of the power in which messages of the host itself still arrive.
     pub claim_grace: SignedDuration,
-    /// So long after the cut it is listened for claimants that still report. Each reports within 2 s, or tries again within
-    /// 10 s.
+    /// So long after the cut it is listened for claimants that still report. Each reports within 2 s, or tries again
+    /// within 10 s.
     pub claim_listen: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
     pub power_poll: SignedDuration,
@@ -72,7 +72,7 @@ pub struct HostTimeouts {
     pub slow_poll: SignedDuration,
     /// Looks at an agent that works; its reports wake the planner earlier.
     pub work_poll: SignedDuration,
-    /// A host that waits for a slot looks again, should nobody have called it (upstream: a minute or two).
+    /// A host that waits for a slot looks again, if it was not woken (upstream: a minute or two).
     pub slot_poll: SignedDuration,
     /// Failed installations before a person has to look (upstream).
     pub provision_failures_max: u32,

@@ -1,12 +1,24 @@
 //! What is stored of a host, what is observed of it and what a step returns: data, and what follows from one value alone.
 //! Nothing here knows a step.
 
-pub(crate) mod claims;
-pub(crate) mod effect;
-pub(crate) mod erasure;
-pub(crate) mod inputs;
-pub(crate) mod known_identity;
-pub(crate) mod limits;
-pub(crate) mod memory;
-pub(crate) mod orders;
-pub(crate) mod power_cut;
+mod claims;
+mod effect;
+mod erasure;
+mod inputs;
+mod known_identity;
+mod limits;
+mod memory;
+mod orders;
+mod power_cut;
+mod receipts;
+
+pub use claims::*;
+pub use effect::*;
+pub use erasure::*;
+pub use inputs::*;
+pub use known_identity::*;
+pub use limits::*;
+pub use memory::*;
+pub use orders::*;
+pub use power_cut::*;
+pub use receipts::*;

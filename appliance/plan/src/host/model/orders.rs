@@ -37,7 +37,7 @@ pub enum PlanKind {
     Inspect,
     /// Clear metadata, write, read back, hand off, set the boot entry, reboot.
     Write(WritePlan),
-    /// Clear the metadata of the installation's own disk; stay.
+    /// Clears the metadata of the installation's own disk and keeps the agent running.
     Clean {
         disk: DiskIdentity,
     },
@@ -75,8 +75,8 @@ impl PlanKind {
 pub struct ErasePlan {
     pub method: CleaningMethod,
     pub disks: Vec<DiskIdentity>,
-    /// For whom it is: what is erased for another owner is not erased any more once the host stays its owner's.
-    /// A plan that does not say counts as one for another owner, so that it is rather stopped than finished.
+    /// The owner that it is for: what is erased for another owner is not erased any more once the host stays its
+    /// owner's. A plan that does not say counts as one for another owner, so that it is rather stopped than finished.
     #[serde(default = "default_next_owner")]
     pub next: NextOwner,
     /// Volumes and arrays that bear these names are the host's own.
@@ -105,7 +105,8 @@ pub struct WritePlan {
     /// digest must not be handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data_sha256: Option<String>,
-    /// Configs of this appliance that the user data fetches: the host's token opens them, whatever becomes of the Secret.
+    /// Configs of this appliance that the user data fetches: the host's token opens them, whatever becomes of the
+    /// Secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configs: Vec<String>,
     /// The owner named this disk as one that is written whatever it holds.

@@ -51,7 +51,7 @@ pub struct CleanBoot {
     /// Whether the boot has used its override up; absent until that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<OverrideUse>,
-    /// Since when the BMC fails at a look on which the proof hangs.
+    /// Start of the time in which the BMC fails at a look on which the proof depends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blind_since: Option<Timestamp>,
 }

@@ -1,7 +1,7 @@
 //! What follows from the stored memory and is published before anything acts on it: what a boot
 //! of the host gets, and which plan its agent runs.
 
-use crate::host::model::memory::{HostMemory, HostState, work::IssuedPlan};
+use crate::host::model::{HostMemory, HostState, IssuedPlan};
 
 /// What a client with one of [`HostMemory::macs`] gets when it netboots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +22,8 @@ pub enum HostBootEntry {
 pub fn boot_entry(memory: &HostMemory) -> HostBootEntry {
     match &memory.state {
         HostState::New => HostBootEntry::Discovery,
-        HostState::Unmanaged
-        | HostState::Registering
-        | HostState::Inspecting
-        | HostState::Preparing
-        | HostState::Provisioning
-        | HostState::Deprovisioning
-            if memory.detached.is_some() =>
-        {
-            // Nobody is to work on it; what its firmware boots next is its owner's affair.
+        // No work is to begin on it; what its firmware boots next is its owner's affair.
+        state if state.gets_agent() && memory.detached.is_some() && *state != HostState::Available => {
             HostBootEntry::Nothing
         }
         HostState::Unmanaged
@@ -47,7 +40,7 @@ pub fn boot_entry(memory: &HostMemory) -> HostBootEntry {
     }
 }
 
-/// The plan that the agent of [`HostMemory::attempt`] runs or has run; not one that it is told to stop.
+/// The plan that the agent of [`HostMemory::attempt`] runs or has run; not one that it is asked to stop.
 #[must_use]
 pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
     memory.plan.as_ref().filter(|issued| issued.stopped.is_none())

@@ -16,7 +16,7 @@
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
-//! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
+//! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for another one than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
 //! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
@@ -28,19 +28,17 @@
 use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
 
 use super::project::is_installed;
-use crate::{
-    disk::CleaningMethod,
-    host::{
-        model::{
-            effect::HostReason,
-            inputs::{HealthInputs, HostInputs, NetbootInputs, SharedUuid},
-            memory::{HostMemory, HostState, work::HostFailure},
-        },
-        rules::{consumer_data, identity, overrides},
-        turn::gate,
-    },
+use crate::clock::ClockDoubt;
+use crate::disk::CleaningMethod;
+use crate::host::model::{
+    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostReason, HostState, NetbootInputs,
+    SharedUuid, Tombstone,
 };
+use crate::host::rules::{consumer_data, identity, overrides};
+use crate::host::turn::gate::{self, ClosedGate};
 
+/// The disks of the host stay as they are until a person decides.
+const FROZEN: &str = "Frozen";
 /// Nothing is destroyed on the host for now.
 const HELD: &str = "DestructionHeld";
 
@@ -54,9 +52,9 @@ const IDENTITY: &str = "UniqueIdentity";
 const IDENTITY_CHANGED: &str = "IdentityChanged";
 /// More than one machine claims to be the host.
 const CLAIMED: &str = "SecondClaimant";
-/// Whoever had the host's disks left nothing on them.
+/// The last owner of the host's disks left nothing on them.
 const ERASED: &str = "DisksErased";
-/// Not all was seen of the last erasure.
+/// The last erasure was not seen in full.
 const WIPE: &str = "WipeUnverified";
 const UNKNOWN: &str =
     "data may be on any of the disks until all of them are erased: which ones were written is not known";
@@ -71,77 +69,71 @@ const NONE_FREE: &str = "the BMC has no session free, so it is driven by Basic a
                          with each request: end sessions of others, or wait until they end by themselves";
 
 pub(crate) fn conditions(memory: &HostMemory, seen: &HostInputs, reason: &HostReason) -> Vec<Condition> {
-    let text = reason.text.as_str();
+    let was = |name: &str| {
+        seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|known| known.type_ == name))
+    };
+    // Each is shown while it is so, and since.
+    let shown = |now: Option<Condition>, over: Condition| now.or_else(|| was(&over.type_).then_some(over));
+    let condition = |type_: &str, is_so: bool, reason: &str| Condition::new(type_, is_so, reason, "");
+    let left = memory.uncleaned.as_ref().filter(|left| !left.is_settled);
+    let wipe_over = wipe_over_reason(memory);
+    let some = [
+        shown(memory.frozen.as_ref().map(frozen), condition(FROZEN, false, "NotFrozen")),
+        shown(gate::closed_gate(memory, seen).map(held), condition(HELD, false, "NotHeld")),
+        shown(left.map(uncleaned), condition(UNCLEANED, false, "Cleaned")),
+        shown(seen.shared_uuid.as_ref().map(shared_uuid), condition(IDENTITY, true, "Unique")),
+        shown(another_tenant(memory, seen), condition(TENANT, true, "SameTenant")),
+        shown(seen.clock.map(clock_doubtful), condition(CLOCK, false, "ClockRight")),
+        agent_network(seen),
+        shown(overrides::condition(memory), condition(overrides::TYPE, true, "Offered")),
+        shown(session(memory), condition(SESSION, true, "Free")),
+        shown(network_boot(seen), condition(NETWORK_BOOT, true, "NoStall")),
+        shown(identity_changed(memory, seen), condition(IDENTITY_CHANGED, false, "SameMachine")),
+        shown(second_claimant(memory), claim_over(memory)),
+        shown(wipe_unverified(memory), condition(WIPE, false, wipe_over)),
+        shown(erased(memory), Condition::new(ERASED, false, "NotErased", CHANGED)),
+    ];
+    let always = always(memory, seen, reason.text.as_str());
+    always.into_iter().chain(some.into_iter().flatten()).collect()
+}
+
+/// The conditions that each host has.
+fn always(memory: &HostMemory, seen: &HostInputs, text: &str) -> [Condition; 8] {
     let is_available = memory.state == HostState::Available;
-    let has_os = has_os(memory);
-    let yes_or = |is_so: bool| if is_so { "" } else { text };
-    let mut conditions = vec![
+    let has_os = memory.state.has_os();
+    let condition = |type_: &str, is_so: bool, word: &str, otherwise: &str| {
+        let (reason, text) = if is_so { (word, "") } else { (otherwise, text) };
+        Condition::new(type_, is_so, reason, text)
+    };
+    [
         manageable(memory, text),
-        Condition::new(
-            "AvailableForProvisioning",
-            is_available,
-            if is_available { "Available" } else { "NotAvailable" },
-            yes_or(is_available),
-        ),
-        Condition::new("Provisioned", has_os, if has_os { "Provisioned" } else { "NotProvisioned" }, yes_or(has_os)),
+        condition("AvailableForProvisioning", is_available, "Available", "NotAvailable"),
+        condition("Provisioned", has_os, "Provisioned", "NotProvisioned"),
         ready(memory, text),
         progressing(memory, text),
         healthy(seen),
         power_control(seen),
         running(memory, seen),
-    ];
-    let was = |name: &str| {
-        seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|known| known.type_ == name))
-    };
-    if let Some(frozen) = &memory.frozen {
-        conditions.push(Condition::new("Frozen", true, frozen.why.word(), &frozen.message));
-    } else if was("Frozen") {
-        conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
-    }
-    match gate::closed_gate(memory, seen) {
-        Some(shut) => conditions.push(Condition::new(HELD, true, shut.by.word(), shut.text)),
-        None if was(HELD) => conditions.push(Condition::new(HELD, false, "NotHeld", "")),
-        None => {}
-    }
-    match memory.uncleaned.as_ref().filter(|left| !left.is_settled) {
-        Some(left) => conditions.push(Condition::new(UNCLEANED, true, "LeftByEarlierHost", left.to_string())),
-        None if was(UNCLEANED) => conditions.push(Condition::new(UNCLEANED, false, "Cleaned", "")),
-        None => {}
-    }
-    match &seen.shared_uuid {
-        Some(shared) => conditions.push(shared_uuid(shared)),
-        None if was(IDENTITY) => conditions.push(Condition::new(IDENTITY, true, "Unique", "")),
-        None => {}
-    }
-    match foreign_consumer_problem(memory, seen) {
-        Some(text) => conditions.push(Condition::new(TENANT, false, "AnotherTenant", text)),
-        None if was(TENANT) => conditions.push(Condition::new(TENANT, true, "SameTenant", "")),
-        None => {}
-    }
-    conditions.extend(clock_doubtful(seen, was(CLOCK)));
-    conditions.extend(agent_network(seen));
-    conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
-    conditions.extend(session(memory, was(SESSION)));
-    conditions.extend(network_boot(seen, was(NETWORK_BOOT)));
-    conditions.extend(identity_changed(memory, seen, was(IDENTITY_CHANGED)));
-    conditions.extend(second_claimant(memory, was(CLAIMED)));
-    conditions.extend(wipe_unverified(memory, was(WIPE)));
-    match erased(memory) {
-        Some(condition) => conditions.push(condition),
-        None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),
-        None => {}
-    }
-    conditions
+    ]
 }
 
-/// Whether what the host fetched last was started; not shown before something was not.
-fn network_boot(seen: &HostInputs, was_shown: bool) -> Option<Condition> {
+fn frozen(frozen: &Frozen) -> Condition {
+    Condition::new(FROZEN, true, frozen.why.word(), &frozen.message)
+}
+
+fn held(shut: ClosedGate) -> Condition {
+    Condition::new(HELD, true, shut.by.word(), shut.text)
+}
+
+fn uncleaned(left: &Tombstone) -> Condition {
+    Condition::new(UNCLEANED, true, "LeftByEarlierHost", left.to_string())
+}
+
+/// Whether what the host fetched last was started.
+fn network_boot(seen: &HostInputs) -> Option<Condition> {
     let NetbootInputs { stalled, mismatch, .. } = &seen.netboot;
-    match (stalled, mismatch) {
-        (Some(text), _) => Some(Condition::new(NETWORK_BOOT, false, "BootStalled", text)),
-        (None, Some(text)) => Some(Condition::new(NETWORK_BOOT, false, "AddressMismatch", text)),
-        (None, None) => was_shown.then(|| Condition::new(NETWORK_BOOT, true, "NoStall", "")),
-    }
+    let stalled = stalled.as_ref().map(|text| Condition::new(NETWORK_BOOT, false, "BootStalled", text));
+    stalled.or_else(|| Some(Condition::new(NETWORK_BOOT, false, "AddressMismatch", mismatch.as_ref()?)))
 }
 
 /// What the last cleaning left behind, and what was never cleaned.
@@ -162,41 +154,39 @@ fn erased(memory: &HostMemory) -> Option<Condition> {
     Some(Condition::new(ERASED, is_erased, reason, text))
 }
 
-/// Whether the last erasure is unverified; not shown before one was.
-fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
+/// Whether the last erasure is unverified.
+fn wipe_unverified(memory: &HostMemory) -> Option<Condition> {
     if let Some(held) = memory.wipe.as_ref().filter(|wipe| wipe.is_held()) {
         return Some(Condition::new(WIPE, true, "Held", held.unverified.join("; ")));
     }
-    let cleaned = memory.cleaned.as_ref();
-    match cleaned.filter(|cleaned| !cleaned.unverified.is_empty()) {
-        Some(cleaned) => {
-            let text = cleaned.unverified.join("; ");
-            Some(match cleaned.accepted_at {
-                Some(at) => Condition::new(WIPE, true, "Accepted", format!("{text}; accepted at {at:.0}")),
-                None => Condition::new(WIPE, true, "Unverified", text),
-            })
-        }
-        None => {
-            let reason = match cleaned {
-                Some(cleaned) if cleaned.is_erased => "Verified",
-                Some(cleaned) if cleaned.is_partial && cleaned.method > CleaningMethod::Metadata => "PartlyErased",
-                Some(_) | None => "NotErased",
-            };
-            was_shown.then(|| Condition::new(WIPE, false, reason, ""))
-        }
+    let cleaned = memory.cleaned.as_ref().filter(|cleaned| !cleaned.unverified.is_empty())?;
+    let text = cleaned.unverified.join("; ");
+    Some(match cleaned.accepted_at {
+        Some(at) => Condition::new(WIPE, true, "Accepted", format!("{text}; accepted at {at:.0}")),
+        None => Condition::new(WIPE, true, "Unverified", text),
+    })
+}
+
+/// Why no erasure is unverified any more.
+fn wipe_over_reason(memory: &HostMemory) -> &'static str {
+    match &memory.cleaned {
+        Some(cleaned) if cleaned.is_erased => "Verified",
+        Some(cleaned) if cleaned.is_partial && cleaned.method > CleaningMethod::Metadata => "PartlyErased",
+        Some(_) | None => "NotErased",
     }
 }
 
 /// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as
 /// they are, and people see it.
-fn foreign_consumer_problem(memory: &HostMemory, seen: &HostInputs) -> Option<String> {
+fn another_tenant(memory: &HostMemory, seen: &HostInputs) -> Option<Condition> {
     let is_installed = memory.state == HostState::Provisioned;
     let (tenant, consumer) =
         consumer_data::different_consumer(&seen.host.spec, memory.tenant.as_deref()).filter(|_| is_installed)?;
-    Some(format!(
+    let text = format!(
         "installed for {tenant} and booked for {consumer}: the disks hold data of {tenant}; without spec.image all of \
          them are erased before {consumer} gets the host"
-    ))
+    );
+    Some(Condition::new(TENANT, false, "AnotherTenant", text))
 }
 
 fn shared_uuid(SharedUuid { uuid, with }: &SharedUuid) -> Condition {
@@ -206,60 +196,49 @@ fn shared_uuid(SharedUuid { uuid, with }: &SharedUuid) -> Condition {
     Condition::new(IDENTITY, false, "SharedUUID", text)
 }
 
-/// Whether another machine boots as the host; not shown before one did.
-fn identity_changed(memory: &HostMemory, seen: &HostInputs, was_shown: bool) -> Option<Condition> {
-    match identity::change(memory, seen) {
-        Some(change) => Some(Condition::new(IDENTITY_CHANGED, true, "AnotherMachine", change.to_string())),
-        None => was_shown.then(|| Condition::new(IDENTITY_CHANGED, false, "SameMachine", "")),
-    }
+/// Whether another machine boots as the host.
+fn identity_changed(memory: &HostMemory, seen: &HostInputs) -> Option<Condition> {
+    let change = identity::change(memory, seen)?;
+    Some(Condition::new(IDENTITY_CHANGED, true, "AnotherMachine", change.to_string()))
 }
 
-/// Whether more than one machine claims to be the host; not shown before one did.
-fn second_claimant(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
-    if let Some(claims) = &memory.claimants {
-        let all: Vec<String> = claims.all().map(ToString::to_string).collect();
-        let (reason, how) = match &claims.person {
-            Some(why) => ("PersonDecides", format!("a person decides until {:.0}: {why}", claims.until)),
-            None => ("SettledByPower", "the BMC switches the host off, which tells them apart".to_owned()),
-        };
-        let text = format!("more than one machine claims to be this host: {}; {how}", all.join("; and "));
-        return Some(Condition::new(CLAIMED, true, reason, text));
-    }
-    let named = memory.intruders.last();
-    was_shown.then(|| match named {
+/// Whether more than one machine claims to be the host.
+fn second_claimant(memory: &HostMemory) -> Option<Condition> {
+    let claims = memory.claimants.as_ref()?;
+    let all: Vec<String> = claims.all().map(ToString::to_string).collect();
+    let (reason, how) = match &claims.person {
+        Some(why) => ("PersonDecides", format!("a person decides until {:.0}: {why}", claims.until)),
+        None => ("SettledByPower", "the BMC switches the host off, which tells them apart".to_owned()),
+    };
+    let text = format!("more than one machine claims to be this host: {}; {how}", all.join("; and "));
+    Some(Condition::new(CLAIMED, true, reason, text))
+}
+
+fn claim_over(memory: &HostMemory) -> Condition {
+    match memory.intruders.last() {
         Some(named) => {
             let text = format!("the machine with {} is not this host: {}", named.machine, named.why);
             Condition::new(CLAIMED, false, "IntruderNamed", text)
         }
         None => Condition::new(CLAIMED, false, "Settled", ""),
-    })
+    }
 }
 
 /// Whether the host's network data led its newest agent to the appliance.
 fn agent_network(seen: &HostInputs) -> Option<Condition> {
     Some(match seen.agent.as_ref()?.network.as_ref()? {
-        Ok(text) => Condition::new("AgentNetwork", true, "NetworkData", text),
-        Err(text) => Condition::new("AgentNetwork", false, "NetworkDataFailed", text),
+        AgentNetwork::ByData(text) => Condition::new("AgentNetwork", true, "NetworkData", text),
+        AgentNetwork::Another(text) => Condition::new("AgentNetwork", false, "NetworkDataFailed", text),
     })
 }
 
-/// Whether the BMC has a place for our session; `was`: there is such a condition.
-fn session(memory: &HostMemory, was: bool) -> Option<Condition> {
-    if memory.bmc.no_session_free {
-        return Some(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
-    }
-    was.then(|| Condition::new(SESSION, true, "Free", ""))
+/// Whether the BMC has a place for our session.
+fn session(memory: &HostMemory) -> Option<Condition> {
+    memory.bmc.no_session_free.then(|| Condition::new(SESSION, false, "NoneFree", NONE_FREE))
 }
 
-fn clock_doubtful(seen: &HostInputs, was: bool) -> Option<Condition> {
-    if let Some(doubt) = seen.clock {
-        return Some(Condition::new(CLOCK, true, doubt.word(), doubt.to_string()));
-    }
-    was.then(|| Condition::new(CLOCK, false, "ClockRight", ""))
-}
-
-fn has_os(memory: &HostMemory) -> bool {
-    matches!(memory.state, HostState::Provisioned | HostState::ExternallyProvisioned)
+fn clock_doubtful(doubt: ClockDoubt) -> Condition {
+    Condition::new(CLOCK, true, doubt.word(), doubt.to_string())
 }
 
 fn manageable(memory: &HostMemory, text: &str) -> Condition {
@@ -283,7 +262,7 @@ fn ready(memory: &HostMemory, text: &str) -> Condition {
     match &memory.failure {
         _ if memory.detached.is_some() => Condition::new("Ready", false, "Detached", text),
         Some(failure) => Condition::new("Ready", false, "Error", &failure.message),
-        None if has_os(memory) => Condition::new("Ready", true, "Provisioned", ""),
+        None if memory.state.has_os() => Condition::new("Ready", true, "Provisioned", ""),
         None => Condition::new("Ready", false, "NotProvisioned", text),
     }
 }

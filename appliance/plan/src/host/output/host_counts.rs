@@ -1,22 +1,16 @@
-//! What a step is counted as: the numbers of `/metrics` that tell of hosts, in upstream's meanings.
+//! What a step is counted as: the numbers of `/metrics` about hosts, in upstream's meanings.
 //!
 //! A count is read off what the step changed, never off what it says: a host that shows the same error for
 //! hours was counted once. The caller counts a step when its memory is stored, so that one that is made again
 //! after a conflict is not counted twice. Only a deletion that is held up is counted at each look, as upstream
 //! does it: nothing changes there.
 
-use firesteel_resources::bare_metal_host::{
-    ErrorType, OperationMetric, ProvisioningState, annotations::DeleteAction, requests,
-};
+use firesteel_resources::bare_metal_host::annotations::DeleteAction;
+use firesteel_resources::bare_metal_host::{ErrorType, OperationMetric, ProvisioningState, requests};
 
-use crate::{
-    evidence::ReceiptFacts,
-    host::model::{
-        effect::HostStep,
-        inputs::{BmcFaultKind, CredentialsInputs, HostInputs, UserDataInputs},
-        memory::{HostMemory, HostState, work::HostFailure},
-        orders::BmcAction,
-    },
+use crate::host::model::{
+    BmcAction, BmcFaultKind, CredentialsInputs, HostFailure, HostInputs, HostMemory, HostState, HostStep,
+    UserDataInputs,
 };
 
 /// One thing that happened.
@@ -84,19 +78,11 @@ pub fn counted(seen: &HostInputs, step: &HostStep) -> Vec<HostCount> {
     let (from, to) = (before.state.word(), after.state.word());
     if from != to {
         counts.push(HostCount::StateChanged { from, to });
-        match after.state {
-            HostState::Registering => counts.push(HostCount::RegistrationRequired),
-            HostState::Unmanaged => counts.push(HostCount::BecameUnmanaged),
-            HostState::New
-            | HostState::Inspecting
-            | HostState::Preparing
-            | HostState::Available
-            | HostState::Provisioning
-            | HostState::Provisioned
-            | HostState::ExternallyProvisioned
-            | HostState::Deprovisioning
-            | HostState::PoweringOff
-            | HostState::Deleting => {}
+        if after.state == HostState::Registering {
+            counts.push(HostCount::RegistrationRequired);
+        }
+        if after.state == HostState::Unmanaged {
+            counts.push(HostCount::BecameUnmanaged);
         }
     }
     if let Some(failure) = new_failure(before, after) {
@@ -139,14 +125,8 @@ pub fn counted(seen: &HostInputs, step: &HostStep) -> Vec<HostCount> {
 fn written(seen: &HostInputs, after: &HostMemory) -> Option<HostCount> {
     let is_proven = seen.memory.state == HostState::Provisioning && after.state == HostState::Provisioned;
     let receipts = &seen.agent.as_ref().filter(|_| is_proven)?.shown;
-    receipts.iter().find_map(|receipt| match &receipt.shows {
-        ReceiptFacts::Written(write) => Some(HostCount::Written { bytes: write.written_bytes }),
-        ReceiptFacts::Cleared { .. }
-        | ReceiptFacts::HandedOff(_)
-        | ReceiptFacts::BootEntry(_)
-        | ReceiptFacts::Leaving
-        | ReceiptFacts::Other => None,
-    })
+    let write = receipts.iter().find_map(|receipt| receipt.shows.written())?;
+    Some(HostCount::Written { bytes: write.written_bytes })
 }
 
 fn new_failure<'a>(before: &HostMemory, after: &'a HostMemory) -> Option<&'a HostFailure> {

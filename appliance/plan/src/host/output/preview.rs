@@ -2,23 +2,18 @@
 //! now, by the same choices that the real ones make. Nothing is done.
 
 use firesteel_facts::shown_url;
-use firesteel_resources::{
-    BareMetalHost, HardwareRecord,
-    bare_metal_host::{annotations, cleaning::CleaningMethod, image_form::unwritable, requests},
-};
+use firesteel_resources::bare_metal_host::cleaning::CleaningMethod;
+use firesteel_resources::bare_metal_host::image_form::unwritable;
+use firesteel_resources::bare_metal_host::{annotations, requests};
+use firesteel_resources::{BareMetalHost, HardwareRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    disk::{Cleaning, DiskIdentity, DiskVerdict, NextOwner, is_named_by, record_of, select_disk, verdicts},
-    host::{
-        model::memory::HostMemory,
-        rules::{
-            cleaning, consumer_data,
-            guards::{self, RefusedDisk, SortedDisks},
-        },
-        turn::{gate, hardware_changes::contents_lines},
-    },
-};
+use crate::disk::{Cleaning, DiskIdentity, DiskVerdict, NextOwner, is_named_by, record_of, select_disk, verdicts};
+use crate::host::model::HostMemory;
+use crate::host::rules::guards::{self, RefusedDisk, SortedDisks};
+use crate::host::rules::{cleaning, consumer_data};
+use crate::host::turn::gate;
+use crate::host::turn::hardware_changes::contents_lines;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -51,7 +46,7 @@ pub struct ActionPreview {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiskPreview {
-    /// In the boot of the inspection.
+    /// Device name in the boot of the inspection.
     pub device: String,
     pub looks: String,
     /// `written`, `metadata cleared`, `erased (quick)`, `erased (full)`, `refused` or `kept`.

@@ -1,21 +1,19 @@
-//! Whether a host will get where it is to be: the answer for somebody who waits for a fleet (an installer, a
-//! pipeline), and who should neither give up on a host that comes on nor wait for one that never will.
+//! Whether a host will get where it is to be: the answer for a client that waits for a fleet (an installer, a
+//! pipeline), which should neither give up on a host that comes on nor wait for one that never will.
 //!
 //! | outlook | host |
 //! |---|---|
 //! | done | rests without error; or its owner paused or detached it |
 //! | progressing | works and came on within its limit; waits for a slot, behind a [halt](crate::host::FleetHalt) or for the clock; is tried again by itself |
-//! | will not finish | somebody has to do something first: the BMC refuses the login, an edit is awaited, something named is missing, a disk is frozen or locked by its owner, or it stands still beyond its limit |
+//! | will not finish | a person has to do something first: the BMC refuses the login, an edit is awaited, something named is missing, a disk is frozen or locked by its owner, or it stands still beyond its limit |
 //!
 //! "Will not finish" is no state: when what is in the way goes, the host goes on and its outlook with it.
 
 use firesteel_resources::bare_metal_host::annotations;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::host::{
-    model::{inputs::HostInputs, memory::HostMemory},
-    turn::gate,
-};
+use crate::host::model::{HostInputs, HostMemory};
+use crate::host::turn::gate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostOutlook {
@@ -25,7 +23,7 @@ pub enum HostOutlook {
 }
 
 impl HostOutlook {
-    /// As it is shown.
+    /// The word that is shown for it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -36,7 +34,7 @@ impl HostOutlook {
     }
 }
 
-/// An outlook, as far as it can be told without knowing what time it is.
+/// An outlook, as far as it is known without the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prospect {
     Is(HostOutlook),
@@ -113,7 +111,7 @@ pub fn moved_at(memory: &HostMemory) -> Timestamp {
     [boot, plan, freed].into_iter().flatten().fold(memory.since, Timestamp::max)
 }
 
-/// Of a whole fleet: it progresses as long as any of its hosts does.
+/// The outlook of a whole fleet, which progresses as long as any of its hosts does.
 #[must_use]
 pub fn of_fleet(hosts: impl IntoIterator<Item = HostOutlook>) -> HostOutlook {
     let (mut progresses, mut sticks) = (false, false);

@@ -1,26 +1,16 @@
 //! The host's status in upstream's words, computed from the memory and what was seen. Nothing
 //! reads it back where there is a memory: that is the truth, this is what people and upstream's clients see.
 
+use firesteel_resources::bare_metal_host::status::{CredentialsStatus, OperationalStatus, ProvisionStatus};
+use firesteel_resources::bare_metal_host::{annotations, insecure_bmc, unacted};
 use firesteel_resources::{
-    BareMetalHostStatus, Condition, HardwareDetails, SecretReference,
-    bare_metal_host::{
-        annotations, insecure_bmc,
-        status::{CredentialsStatus, OperationalStatus, ProvisionStatus},
-        unacted,
-    },
-    no_controller, set_condition,
+    BareMetalHostStatus, Condition, HardwareDetails, SecretReference, no_controller, set_condition,
 };
 use jiff::Timestamp;
 
-use crate::host::{
-    model::{
-        effect::HostReason,
-        inputs::{HostInputs, HostPower},
-        memory::{HostMemory, HostState, work::CredentialsUsed},
-    },
-    output::conditions,
-    rules::owner_hardware,
-};
+use crate::host::model::{CredentialsUsed, HostInputs, HostMemory, HostPower, HostReason, HostState};
+use crate::host::output::conditions;
+use crate::host::rules::owner_hardware;
 
 /// The status of a host whose step ended with `memory` for `reason`.
 #[must_use]
@@ -84,31 +74,21 @@ fn conditions_to_keep(conditions: &[Condition]) -> Vec<Condition> {
 
 fn operational(memory: &HostMemory) -> OperationalStatus {
     if memory.detached.is_some() {
-        return OperationalStatus::Detached;
-    }
-    if memory.delayed.is_some() {
-        return OperationalStatus::Delayed;
-    }
-    if memory.failure.is_some() {
-        return OperationalStatus::Error;
-    }
-    match memory.state {
-        HostState::New => OperationalStatus::Empty,
-        HostState::Unmanaged => OperationalStatus::Discovered,
-        HostState::Registering
-        | HostState::Inspecting
-        | HostState::Preparing
-        | HostState::Available
-        | HostState::Provisioning
-        | HostState::Provisioned
-        | HostState::ExternallyProvisioned
-        | HostState::Deprovisioning
-        | HostState::PoweringOff
-        | HostState::Deleting => OperationalStatus::Ok,
+        OperationalStatus::Detached
+    } else if memory.delayed.is_some() {
+        OperationalStatus::Delayed
+    } else if memory.failure.is_some() {
+        OperationalStatus::Error
+    } else if memory.state == HostState::New {
+        OperationalStatus::Empty
+    } else if memory.state == HostState::Unmanaged {
+        OperationalStatus::Discovered
+    } else {
+        OperationalStatus::Ok
     }
 }
 
-/// By the BMC where there is one; else a host that reports is on.
+/// Whether the host is on, by its BMC if there is one; otherwise a host that reports is on.
 fn powered_on(memory: &HostMemory, seen: &HostInputs) -> bool {
     match seen.bmc.power {
         HostPower::On => true,
@@ -128,7 +108,7 @@ fn powered_on(memory: &HostMemory, seen: &HostInputs) -> bool {
 
 /// An OS of ours is on the disk.
 pub(crate) fn is_installed(memory: &HostMemory) -> bool {
-    matches!(memory.state, HostState::Provisioned)
+    memory.state == HostState::Provisioned
 }
 
 fn provisioning(memory: &HostMemory, seen: &HostInputs) -> ProvisionStatus {

@@ -1,5 +1,5 @@
-//! The graph of states: every change that the planner makes, upstream's and our own. Kept as a
-//! table so that whoever watches a host (tests, a simulation) can tell a legal change from a bug.
+//! The graph of states: every change that the planner makes, upstream's and our own. The table
+//! lets an observer of a host (a test, a simulation) tell a legal change from a bug.
 
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
 

@@ -1,32 +1,24 @@
-//! A host of which only its status is known goes on from where that says it was: its OS is not installed anew, and
+//! A host of which only its status is known goes on from where that says it was: its OS is not installed again, and
 //! not let go as if nothing had been written.
 //!
 //! - *Moved* here, as `clusterctl move` does it: the annotation brings the status (upstream restores it, too, and into
 //!   an empty one only).
-//! - *Forgotten* here: the host has a status of this appliance, and its journal is lost, whoever took it away.
+//! - *Forgotten* here: the host has a status of this appliance, and its journal is lost, whatever the reason.
 //!
 //! What the status does not say stays unknown: which disk holds the OS, and whether the OS reports itself. Such a disk
 //! is not cleaned, because nothing names it; a deletion leaves its tombstone. Of a forgotten host it is not known what
 //! was written before either, so its disks count as written. The disks of a moved host bear marks of the store that it
-//! comes from, which are no other host's ([`super::freeze`]). The BMC's credentials are tried anew, since a Secret
+//! comes from, which are no other host's ([`super::freeze`]). The BMC's credentials are tried again, since a Secret
 //! has another version here.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    BareMetalHostStatus,
-    bare_metal_host::{ErrorType, FINALIZER, ProvisioningState as Word, annotations},
-};
+use firesteel_resources::BareMetalHostStatus;
+use firesteel_resources::bare_metal_host::{ErrorType, FINALIZER, ProvisioningState as Word, annotations};
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect, HostReason},
-        memory::{HostState, disks::InstalledSystem},
-        orders::ReadyImage,
-    },
-    turn::{StepDraft, attempt},
-};
+use crate::host::model::{HostEffect, HostReason, HostState, InstalledSystem};
+use crate::host::turn::StepDraft;
 
-/// From where a status comes.
+/// The origin of a status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StatusOrigin {
     Moved,
@@ -44,10 +36,10 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         match (own, &brought) {
             (Some(own), _) => return adopt(turn, own, StatusOrigin::Forgotten),
             (None, Some(Ok(status))) => return adopt(turn, status.clone(), StatusOrigin::Moved),
-            // A host that began anew would lose its OS.
+            // A host that began again would lose its OS.
             (None, Some(Err(why))) if !turn.is_deleting() => {
                 let key = annotations::STATUS_OF;
-                let text = format!("metadata.annotations[{key}] {why}: correct it, or remove it to begin anew");
+                let text = format!("metadata.annotations[{key}] {why}: correct it, or remove it to begin again");
                 return Some(turn.stuck(ErrorType::Registration, text));
             }
             (None, Some(Err(_))) => turn.memory.disk_dirty = true,
@@ -55,19 +47,19 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         }
     }
     if brought.is_some() {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::STATUS_OF.to_owned() });
+        turn.remove_annotation(annotations::STATUS_OF);
     }
     None
 }
 
 fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOrigin) -> Option<HostReason> {
     if annotations::moved_status(&turn.seen.host.metadata).is_some() {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::STATUS_OF.to_owned() });
+        turn.remove_annotation(annotations::STATUS_OF);
     }
     let state = state_of(turn, &status)?;
     let has_disk = matches!(state, HostState::Provisioned | HostState::Provisioning | HostState::Deprovisioning);
     turn.memory.id = if status.provisioning.id.is_empty() { turn.guid() } else { status.provisioning.id };
-    attempt::open(turn);
+    turn.open_attempt();
     let metadata = &turn.seen.host.metadata;
     if !metadata.is_deleting() && !metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         turn.effect(HostEffect::AddFinalizer);
@@ -80,31 +72,29 @@ fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOr
     turn.memory.provision_failures = status.provisioning_fail_count;
     let written_at = status.operation_history.provision.end.unwrap_or(turn.now);
     turn.memory.history = status.operation_history;
-    turn.memory.applied = status.provisioning.image.filter(|_| has_disk).map(|image| InstalledSystem {
-        image,
-        ready: ReadyImage::default(),
-        disk_guid: String::new(),
-        attempt: 0,
-        at: written_at,
-        user_data_sha256: None,
-        configs: Vec::new(),
-        left_properly: true,
-    });
+    let image = status.provisioning.image.filter(|_| has_disk);
+    turn.memory.applied = image.map(|image| InstalledSystem::of_others(image, 0, written_at));
     let word = state.word();
     let text = match origin {
-        StatusOrigin::Moved => format!("the host was moved here and is {word}"),
-        StatusOrigin::Forgotten => format!(
-            "what was known of the host is lost, and by its status it is {word}: which disks were written is not \
-             known, so all count as written"
-        ),
+        StatusOrigin::Moved => {
+            let text = format!("the host was moved here and is {word}");
+            turn.event(EventReason::StatusRestored, text.clone());
+            text
+        }
+        StatusOrigin::Forgotten => {
+            let text = format!(
+                "what was known of the host is lost, and by its status it is {word}: which disks were written is not \
+                 known, so all count as written"
+            );
+            turn.warn(EventReason::StatusRestored, text.clone());
+            text
+        }
     };
-    let kind = if origin == StatusOrigin::Moved { EventSeverity::Normal } else { EventSeverity::Warning };
-    turn.event(kind, EventReason::StatusRestored, text.clone());
     Some(turn.go(state, format!("{text}, as its status says")))
 }
 
-/// Where a host goes on; nothing for one that had not begun. One that was on its way out elsewhere is not deleted
-/// here: an image that its status names is still on its disk, and without one there is nothing to go on with.
+/// The state in which a host goes on; `None` for one that had not begun. One that was on its way out elsewhere is not
+/// deleted here: an image that its status names is still on its disk, and without one there is nothing to go on with.
 fn state_of(turn: &StepDraft<'_>, status: &BareMetalHostStatus) -> Option<HostState> {
     Some(match status.provisioning.state {
         Word::New => return None,

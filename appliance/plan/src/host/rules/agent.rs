@@ -1,41 +1,21 @@
-//! The agent of the current attempt: had where it is there, booted where it is not, watched while it works, and told to
-//! stop.
+//! The agent of the current attempt: used if it is there, booted if it is not, watched while it works, and stopped.
 //!
-//! A host that stays away is booted again with the next number, so that the agent of the first boot, should it come late,
-//! is known to be old. Without a BMC the host comes when somebody boots it; its agent stays and waits for plans.
+//! A host that stays away is booted again with the next number, so that the agent of the first boot, should it come
+//! late, is known to be old. A host without a BMC comes when a person boots it; its agent stays and waits for plans.
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect, HostReason},
-        inputs::AgentInputs,
-        memory::{
-            HostState,
-            work::{BootWait, StoppedPlan},
-        },
-        orders::{BmcAction, PlanKind},
-    },
-    rules::{
-        booting::{self, boot},
-        power_cut,
-    },
-    turn::{
-        StepDraft,
-        attempt::{
-            self, AgentPlanProgress, AgentPresence, current, drive_at_work, is_spent, last_report_at, open, presence,
-            progress,
-        },
-        format_duration, gate, later, slot,
-    },
-};
+use crate::host::model::{AgentInputs, BmcAction, BootWait, HostReason, HostState, PlanKind, StoppedPlan};
+use crate::host::rules::booting::{self, boot};
+use crate::host::rules::power_cut;
+use crate::host::turn::{AgentPlanProgress, AgentPresence, StepDraft, format_duration, gate, later};
 
 /// The agent of the current attempt, or what is done to get one. `kind` is the error that a host
 /// that stays away shows.
 #[track_caller]
 pub(crate) fn agent<'a>(turn: &mut StepDraft<'a>, kind: ErrorType) -> Result<&'a AgentInputs, HostReason> {
-    match presence(turn) {
+    match turn.presence() {
         // Before anything is waited for: a host that boots again gets its script right after this step.
         AgentPresence::Gone => spend(turn),
         AgentPresence::Alive => {
@@ -47,11 +27,11 @@ pub(crate) fn agent<'a>(turn: &mut StepDraft<'a>, kind: ErrorType) -> Result<&'a
     if turn.memory.state != HostState::Registering {
         may_begin(turn)?;
     }
-    match (presence(turn), current(turn)) {
+    match (turn.presence(), turn.current_agent()) {
         (AgentPresence::Alive, Some(_)) if is_leaving(turn) => {
             let poll = turn.limits().secret_retry;
             turn.deadline(later(turn.now, turn.limits().quiet));
-            Err(turn.wait_in_state(poll, "the agent was told to leave; waiting until it is gone"))
+            Err(turn.wait_in_state(poll, "the agent was asked to leave; waiting until it is gone"))
         }
         (AgentPresence::Alive, Some(_)) if power_cut::is_due_to_agent(turn) => Err(spend_agent(turn, kind)),
         (AgentPresence::Alive, Some(agent)) => Ok(agent),
@@ -65,10 +45,10 @@ pub(crate) fn agent<'a>(turn: &mut StepDraft<'a>, kind: ErrorType) -> Result<&'a
 #[track_caller]
 fn may_begin(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let begins = turn.memory.boot.is_none() && turn.memory.plan.is_none() && turn.has_bmc();
-    if begins && turn.memory.admitted.is_none() && presence(turn) == AgentPresence::Absent {
+    if begins && turn.memory.admitted.is_none() && turn.presence() == AgentPresence::Absent {
         turn.may_try()?;
     }
-    slot::take(turn)
+    turn.take_slot()
 }
 
 /// The current attempt is an agent's.
@@ -82,19 +62,19 @@ fn take(turn: &mut StepDraft<'_>) {
 /// before the host asks. One that came back by itself may have it at once, but for an erasure that claims a grade, and
 /// not where the agent left for the OS that it wrote: that OS may be who asks.
 pub(crate) fn spend(turn: &mut StepDraft<'_>) {
-    let agent = current(turn);
-    let came_back = is_spent(turn) || agent.is_some_and(|agent| agent.rebooted);
+    let agent = turn.current_agent();
+    let came_back = turn.is_spent() || agent.is_some_and(|agent| agent.rebooted);
     let has_written = turn.memory.written.as_ref().is_some_and(|written| written.attempt == turn.memory.attempt);
     let may_run_os = has_written && agent.is_some_and(|agent| agent.left);
     let is_awaited = came_back && (!turn.has_bmc() || !may_run_os && !power_cut::is_next(turn));
-    open(turn);
+    turn.open_attempt();
     turn.memory.opened |= is_awaited;
     turn.memory.boot = is_awaited.then_some(BootWait::new(turn.now, true));
 }
 
-/// In states that need no agent: keeps the published attempt usable for the next boot.
+/// Keeps the published attempt usable for the next boot, in states that need no agent.
 pub(crate) fn keep_fresh(turn: &mut StepDraft<'_>) {
-    match presence(turn) {
+    match turn.presence() {
         AgentPresence::Gone => spend(turn),
         AgentPresence::Alive => take(turn),
         AgentPresence::Absent | AgentPresence::Quiet => {}
@@ -117,7 +97,7 @@ pub(crate) fn watch(turn: &mut StepDraft<'_>, agent: &AgentInputs, kind: ErrorTy
     let still = turn.now.duration_since(moved_at);
     let name = turn.memory.plan.as_ref().map_or("none", |plan| plan.plan.name());
     let number = turn.memory.plan_number;
-    let text = match progress(turn, agent) {
+    let text = match turn.progress(agent) {
         AgentPlanProgress::Running { step, activity, percent } => {
             let activity = if activity.is_empty() { String::new() } else { format!(", {activity}") };
             format!("the agent runs {step}{activity} ({percent} %)")
@@ -130,9 +110,9 @@ pub(crate) fn watch(turn: &mut StepDraft<'_>, agent: &AgentInputs, kind: ErrorTy
             format!("plan {number} ({name}) is with the agent")
         }
     };
-    let heard = last_report_at(turn, agent);
+    let heard = turn.last_report_at(agent);
     let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
-    let text = match drive_at_work(turn) {
+    let text = match turn.drive_at_work() {
         Some(_) if is_silent => {
             format!(
                 "{text}; it was not heard since {heard:.0}, and is not reset, because its drive cannot be interrupted: \
@@ -167,14 +147,14 @@ pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason
     let erases = matches!(issued.plan, PlanKind::Erase(_));
     let StoppedPlan { since, why } =
         issued.stopped.get_or_insert_with(|| StoppedPlan { since: now, why: why.to_owned() }).clone();
-    turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
-    if erases && presence(turn) == AgentPresence::Alive && now.duration_since(since) <= limits.erase_stall {
-        let at = drive_at_work(turn).map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
+    turn.abort_agent(why.clone());
+    if erases && turn.presence() == AgentPresence::Alive && now.duration_since(since) <= limits.erase_stall {
+        let at = turn.drive_at_work().map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
         turn.deadline(later(now, limits.stall));
-        let text = format!("the agent was told to stop ({why}){}; waiting for its end", at.unwrap_or_default());
+        let text = format!("the agent was asked to stop ({why}){}; waiting for its end", at.unwrap_or_default());
         return Err(turn.wait_in_state(limits.work_poll, text));
     }
-    open(turn);
+    turn.open_attempt();
     turn.memory.opened |= !power_cut::is_next(turn);
     // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
     turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
@@ -183,12 +163,12 @@ pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason
 
 #[track_caller]
 fn quiet(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
-    let heard = current(turn).map_or(turn.now, |agent| last_report_at(turn, agent));
+    let heard = turn.current_agent().map_or(turn.now, |agent| turn.last_report_at(agent));
     let silence = format_duration(turn.now.duration_since(heard));
     let old = turn.memory.attempt;
     if !turn.has_bmc() {
         // It may be cut off only; its plan stays valid, and a boot by hand opens the next attempt.
-        let text = format!("the agent was not heard since {heard:.0}; without a BMC somebody must reboot the host");
+        let text = format!("the agent was not heard since {heard:.0}; without a BMC a person must reboot the host");
         let wake = turn.limits().slow_poll;
         if turn.now.duration_since(heard) > turn.limits().erase_quiet {
             // It does not hold its work any longer: that try is over.
@@ -199,8 +179,8 @@ fn quiet(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
         }
         return turn.blocked(kind, wake, text);
     }
-    turn.effect(HostEffect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
-    open(turn);
+    turn.abort_agent("the host is being rebooted");
+    turn.open_attempt();
     turn.fail(kind, format!("the agent of attempt {old} went quiet for {silence}"))
 }
 
@@ -215,14 +195,12 @@ fn drop_net_boot(turn: &mut StepDraft<'_>) {
 /// Ends the boot of an agent that came by another one than this work needs.
 #[track_caller]
 pub(crate) fn spend_agent(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
-    if let Err(reason) = attempt::spare_drive(turn).and_then(|()| turn.may_try()) {
-        return reason;
-    }
-    if let Some(reason) = booting::hindrance(turn, kind) {
+    let checked = turn.spare_drive().and_then(|()| turn.may_try()).and_then(|()| booting::check_way(turn, kind));
+    if let Err(reason) = checked {
         return reason;
     }
     let reason = "the host is switched off and on before its disks are erased".to_owned();
-    turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason });
+    turn.abort_agent(reason);
     turn.memory.boot = None;
     booting::boot(turn, kind)
 }
@@ -235,11 +213,11 @@ pub(crate) fn stop_locked(turn: &mut StepDraft<'_>) -> Result<bool, HostReason> 
     let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return Ok(false) };
     if issued.stopped.is_none() {
         let name = issued.plan.name();
-        if attempt::is_over(turn) {
+        if turn.is_plan_over() {
             return Ok(false);
         }
         let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
-        turn.event(EventSeverity::Warning, EventReason::DestructionStopped, text);
+        turn.warn(EventReason::DestructionStopped, text);
     }
     stop(turn, &shut.text)?;
     Ok(true)

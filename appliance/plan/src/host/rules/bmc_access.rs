@@ -5,43 +5,19 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        inputs::{BmcFault, BmcFaultKind},
-        memory::HostState,
-        orders::BmcAction,
-    },
-    turn::{
-        StepDraft,
-        bmc::{BmcCallProgress, call, fault_text},
-        history,
-        login::credentials,
-    },
-};
+use crate::host::model::{BmcAction, BmcFault, BmcFaultKind, HostReason};
+use crate::host::turn::{BmcCallProgress, StepDraft, history};
 
 /// Upstream's word for a host that cannot be reached through its BMC.
 fn kind(turn: &StepDraft<'_>) -> ErrorType {
-    match turn.memory.state {
-        HostState::Provisioned | HostState::ExternallyProvisioned => ErrorType::ProvisionedRegistration,
-        HostState::New
-        | HostState::Unmanaged
-        | HostState::Registering
-        | HostState::Inspecting
-        | HostState::Preparing
-        | HostState::Available
-        | HostState::Provisioning
-        | HostState::Deprovisioning
-        | HostState::PoweringOff
-        | HostState::Deleting => ErrorType::Registration,
-    }
+    if turn.memory.state.has_os() { ErrorType::ProvisionedRegistration } else { ErrorType::Registration }
 }
 
 /// Notes a call that failed: as `work`'s error where the BMC is to blame, as one of registration where it
 /// cannot be talked to as it is configured. A host that is to go counts each, so that its deletion ends.
 #[track_caller]
 pub(crate) fn failed(turn: &mut StepDraft<'_>, work: ErrorType, fault: &BmcFault) -> HostReason {
-    let text = fault_text(turn, fault);
+    let text = turn.fault_text(fault);
     if turn.is_deleting() {
         return turn.fail(work, text);
     }
@@ -66,7 +42,7 @@ pub(crate) fn failed(turn: &mut StepDraft<'_>, work: ErrorType, fault: &BmcFault
 /// detached. For states that rest; a state that works finds out when it needs the BMC.
 #[track_caller]
 pub(crate) fn verify(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
-    let current = credentials(turn);
+    let current = turn.credentials();
     if current.is_some() && turn.memory.bmc.good_credentials == current {
         return Ok(());
     }
@@ -78,7 +54,7 @@ pub(crate) fn verify(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     turn.may_try()?;
     let now = turn.now;
     history::begin_operation(&mut turn.memory.history.register, now);
-    match call(turn, BmcAction::Probe) {
+    match turn.call(BmcAction::Probe) {
         BmcCallProgress::Waiting(reason) => Err(reason),
         BmcCallProgress::Failed(fault) => {
             let work = kind(turn);
@@ -87,11 +63,7 @@ pub(crate) fn verify(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
         BmcCallProgress::Done => {
             turn.memory.failure = None;
             history::end_operation(&mut turn.memory.history.register, now);
-            turn.event(
-                EventSeverity::Normal,
-                EventReason::BmcAccessValidated,
-                "the BMC answers and takes the credentials",
-            );
+            turn.event(EventReason::BmcAccessValidated, "the BMC answers and takes the credentials");
             Ok(())
         }
     }

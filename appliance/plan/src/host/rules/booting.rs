@@ -7,35 +7,22 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        inputs::{BmcFault, BmcFaultKind, HostPower, NetworkDataInputs},
-        memory::work::{BootWait, HostFailure},
-        orders::BmcAction,
-    },
-    rules::{
-        bmc_access,
-        identity::{self, IdentityChange},
-        overrides, power_cut,
-    },
-    turn::{
-        StepDraft,
-        attempt::{open, spare_drive},
-        bmc::{BmcCallProgress, call, fault_text},
-        format_duration, later,
-    },
+use crate::host::model::{
+    BmcAction, BmcFault, BmcFaultKind, BootWait, HostFailure, HostPower, HostReason, NetworkDataInputs,
 };
+use crate::host::rules::identity::{self, IdentityChange};
+use crate::host::rules::{bmc_access, overrides, power_cut};
+use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
 /// Boots the host into the next agent.
 #[track_caller]
 pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
-    if let Err(reason) = spare_drive(turn) {
-        // Nobody waits for a hello meanwhile.
+    if let Err(reason) = turn.spare_drive() {
+        // No hello is awaited meanwhile.
         turn.memory.boot = None;
         return reason;
     }
-    if let Some(reason) = hindrance(turn, kind) {
+    if let Err(reason) = check_way(turn, kind) {
         return reason;
     }
     let Some(wait) = turn.memory.boot.clone() else {
@@ -46,7 +33,7 @@ pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
         }
         let is_taken = turn.memory.attempt_spent || turn.memory.attempt == 0;
         if is_taken && !power_cut::is_due(turn) {
-            open(turn);
+            turn.open_attempt();
         }
         turn.memory.boot = Some(BootWait::new(turn.now, false));
         return power(turn, turn.now, kind);
@@ -69,39 +56,39 @@ pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
     }
 }
 
-/// What keeps a boot from coming to an agent of this host.
+/// Checks that a boot can come to an agent of this host.
 #[track_caller]
-pub(crate) fn hindrance(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
-    mac_taken(turn, kind).or_else(|| no_network(turn, kind))
+pub(crate) fn check_way(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
+    check_mac(turn, kind)?;
+    check_network(turn, kind)
 }
 
-/// A host whose MAC belongs to another one would be taken for that one when it boots.
+/// Checks the boot MAC: a host whose MAC belongs to another one would be taken for that one when it boots.
 #[track_caller]
-pub(crate) fn mac_taken(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
-    let (mac, owner) = turn.seen.mac_taken.as_ref()?;
+pub(crate) fn check_mac(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
+    let Some((mac, owner)) = turn.seen.mac_taken.as_ref() else { return Ok(()) };
     let text = format!(
-        "the boot MAC {mac} belongs to host {owner}, which was there first; correct spec.bootMACAddress by making \
-         this host anew, or delete the other one"
+        "the boot MAC {mac} belongs to host {owner}, which was there first; correct spec.bootMACAddress by creating \
+         this host again, or delete the other one"
     );
-    Some(turn.blocked(kind, turn.limits().slow_poll, text))
+    Err(turn.blocked(kind, turn.limits().slow_poll, text))
 }
 
-/// An agent that does not know its way would not be heard of, and nobody would know why. The caller refuses
-/// the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
+/// Checks the network data: an agent that does not know its way would never be heard, for no visible reason. The caller
+/// refuses the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
 #[track_caller]
-fn no_network(turn: &mut StepDraft<'_>, kind: ErrorType) -> Option<HostReason> {
+fn check_network(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
     let name = &turn.seen.host.spec.preprovisioning_network_data_name;
     match &turn.seen.network_data {
-        NetworkDataInputs::NotReferenced | NetworkDataInputs::Ready { .. } => None,
+        NetworkDataInputs::NotReferenced | NetworkDataInputs::Ready { .. } => Ok(()),
         NetworkDataInputs::Missing => {
             let text =
                 format!("Secret {name}, which spec.preprovisioningNetworkDataName names, does not exist: create it");
-            let wake = turn.limits().secret_retry;
-            Some(turn.blocked(kind, wake, text))
+            Err(turn.blocked(kind, turn.limits().secret_retry, text))
         }
         NetworkDataInputs::Invalid(error) => {
             let text = format!("the network data in Secret {name} cannot be used, correct it there: {error}");
-            Some(turn.stuck(kind, text))
+            Err(turn.stuck(kind, text))
         }
     }
 }
@@ -119,7 +106,7 @@ fn changed_identity(turn: &StepDraft<'_>) -> Option<IdentityChange> {
 fn check_boot(turn: &mut StepDraft<'_>, mut wait: BootWait, kind: ErrorType) -> HostReason {
     let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
     if is_asked || turn.now >= next_check(turn, &wait) {
-        match call(turn, BmcAction::Probe) {
+        match turn.call(BmcAction::Probe) {
             BmcCallProgress::Waiting(_) => return come(turn, &wait),
             BmcCallProgress::Failed(fault) => {
                 (wait.looked_at, wait.off_since, wait.unseen) = (Some(turn.now), None, wait.unseen.saturating_add(1));
@@ -150,7 +137,7 @@ fn unseen(turn: &mut StepDraft<'_>, wait: &BootWait, fault: &BmcFault) -> HostRe
     if fault.kind == BmcFaultKind::Unreachable && wait.unseen < 2 {
         return come(turn, wait);
     }
-    let text = fault_text(turn, fault);
+    let text = turn.fault_text(fault);
     let wake = next_check(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
     let reason = turn.blocked(ErrorType::PowerManagement, wake, text);
     turn.deadline(later(wait.since, turn.limits().hello));
@@ -181,7 +168,7 @@ fn still_off(turn: &mut StepDraft<'_>, wait: &BootWait, off_since: Timestamp, ki
             "the host went off while it booted, {off_for} ago (attempt {attempt}); look at its power and its console"
         )
     };
-    open(turn);
+    turn.open_attempt();
     turn.fail(kind, text)
 }
 
@@ -193,7 +180,7 @@ fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostRea
     if let Err(reason) = power_cut::run(turn, kind) {
         return reason;
     }
-    match call(turn, BmcAction::NetBoot) {
+    match turn.call(BmcAction::NetBoot) {
         BmcCallProgress::Done => {
             overrides::record_overrides(turn);
             if let Err(reason) = power_cut::booted(turn) {
@@ -203,11 +190,7 @@ fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostRea
             let is_off = turn.seen.bmc.power == HostPower::Off;
             let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
-            turn.event(
-                EventSeverity::Normal,
-                EventReason::NetBoot,
-                format!("booting into the agent, attempt {}", turn.memory.attempt),
-            );
+            turn.event(EventReason::NetBoot, format!("booting into the agent, attempt {}", turn.memory.attempt));
             come(turn, &wait)
         }
         BmcCallProgress::Waiting(reason) => reason,
@@ -259,7 +242,7 @@ fn boot_timed_out(turn: &mut StepDraft<'_>, waited: jiff::SignedDuration, kind: 
         return turn.fail(kind, text);
     }
     let was_opened = turn.memory.opened;
-    open(turn);
+    turn.open_attempt();
     // It may still come: the boot that was ordered is the last one.
     turn.memory.opened = was_opened && !power_cut::is_next(turn);
     turn.fail(kind, text)

@@ -21,20 +21,10 @@ use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::ErrorType, host_journal::Claimant};
 use jiff::SignedDuration;
 
-use crate::host::{
-    model::{
-        claims::{Claimants, Intruder, Settled},
-        effect::{EventSeverity, HostEffect, HostReason},
-        memory::{HostState, disks::RefusedAttempt, work::HeldPlan},
-    },
-    rules::identity::is_own_word,
-    turn::{
-        StepDraft,
-        attempt::{self, AgentPresence},
-        contest::{has_agent, in_words, unnamed},
-        format_duration, later,
-    },
-};
+use crate::host::model::{Claimants, HeldPlan, HostReason, HostState, Intruder, RefusedAttempt, Settled};
+use crate::host::rules::identity::is_own_word;
+use crate::host::turn::contest::{in_words, unnamed};
+use crate::host::turn::{AgentPresence, StepDraft, format_duration, later};
 
 /// Bounds how many claims in a row the power settles; what comes again within a day is a person's to decide.
 const POWER_TRIES_MAX: u32 = 3;
@@ -76,7 +66,7 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
         turn.memory.held = Some(HeldPlan { since: turn.now, until: None });
     }
-    turn.event(EventSeverity::Warning, EventReason::SecondClaimant, text);
+    turn.warn(EventReason::SecondClaimant, text);
 }
 
 /// Ends the claim of a host that a person has tried again.
@@ -84,7 +74,7 @@ pub(crate) fn retry(turn: &mut StepDraft<'_>) {
     let Some(claims) = turn.memory.claimants.clone() else { return };
     drop_all(turn, &claims, "retry");
     let text = format!("attempt {} is over, because the host is tried again", claims.attempt);
-    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text);
+    turn.warn(EventReason::ClaimSettled, text);
 }
 
 /// Goes on with a claim that is not settled; `None` where the host goes on all the same.
@@ -96,13 +86,13 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         let why = format!("because no person said within {limit} which of them is the host");
         return Some(neither(turn, &claims, "deadline", &why));
     }
-    if !has_agent(&turn.memory.state) {
+    if !turn.memory.state.gets_agent() {
         let why = "the host has an OS, and is not switched off for it".to_owned();
         turn.memory.claimants = Some(Claimants { person: Some(why), ..claims });
         return None;
     }
     let is_off = claims.cut.as_ref().is_some_and(|cut| cut.off_at.is_some());
-    if !is_off && matches!(attempt::presence(turn), AgentPresence::Gone | AgentPresence::Quiet) {
+    if !is_off && matches!(turn.presence(), AgentPresence::Gone | AgentPresence::Quiet) {
         return Some(neither(turn, &claims, GONE, "because the bound agent is not heard any more"));
     }
     Some(match person::by_person(turn, &claims).filter(|_| !is_off) {
@@ -122,8 +112,8 @@ fn cuts_lately(turn: &StepDraft<'_>) -> u32 {
 fn neither(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str, why: &str) -> HostReason {
     let text = format!("attempt {} is over {why}; {}", claims.attempt, in_words(&claims.first, &claims.others));
     drop_all(turn, claims, by);
-    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text.clone());
-    if has_agent(&turn.memory.state) {
+    turn.warn(EventReason::ClaimSettled, text.clone());
+    if turn.memory.state.gets_agent() {
         return turn.fail(kind(&turn.memory.state), text);
     }
     turn.wait_in_state(SignedDuration::from_secs(1), text)
@@ -131,7 +121,7 @@ fn neither(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str, why: &str) ->
 
 /// Ends the claim without a word for any of them. What is installed stays: there the others alone are sent away.
 fn drop_all(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str) {
-    if has_agent(&turn.memory.state) {
+    if turn.memory.state.gets_agent() {
         // Who falls silent does not set the count back.
         let cuts = if by == GONE { cuts_lately(turn) } else { 0 };
         over(turn, by, cuts);
@@ -146,7 +136,7 @@ fn drop_all(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str) {
 fn over(turn: &mut StepDraft<'_>, by: &str, cuts: u32) {
     let attempt = turn.memory.attempt;
     let reason = "more than one machine claimed to be this host: this attempt is over".to_owned();
-    turn.effect(HostEffect::AbortAgent { attempt, reason });
+    turn.abort_agent(reason);
     // Not the time of the failure that may follow, which is none of the disks.
     let at = turn.memory.claimants.as_ref().map_or(turn.now, |claims| claims.since);
     turn.memory.refused = Some(RefusedAttempt { at, attempt, plan: turn.memory.plan_number });
@@ -156,7 +146,7 @@ fn over(turn: &mut StepDraft<'_>, by: &str, cuts: u32) {
     let bound = turn.memory.claimants.as_ref().map(|claims| claims.first.clone());
     let is_word = |at| bound.as_ref().is_some_and(|bound| is_own_word(bound, at));
     turn.memory.identity = turn.memory.identity.take().filter(|known| !is_word(known.accepted_at));
-    attempt::open(turn);
+    turn.open_attempt();
     end(turn, by, cuts);
 }
 
@@ -184,11 +174,7 @@ fn name(turn: &mut StepDraft<'_>, machine: &Claimant, why: &str) {
     intruders.push(Intruder { machine: machine.clone(), named_at: turn.now, why: why.to_owned() });
     let excess = intruders.len().saturating_sub(INTRUDERS_MAX);
     intruders.drain(..excess);
-    turn.event(
-        EventSeverity::Warning,
-        EventReason::IntruderNamed,
-        format!("the machine with {machine} is not the host: {why}"),
-    );
+    turn.warn(EventReason::IntruderNamed, format!("the machine with {machine} is not the host: {why}"));
 }
 
 /// Names the kind of error of a claim that waits for a person.
@@ -212,10 +198,8 @@ mod tests {
     use firesteel_resources::BareMetalHost;
 
     use super::*;
-    use crate::host::{
-        model::{inputs::HostInputs, memory::HostMemory},
-        turn::contest::contest,
-    };
+    use crate::host::model::{HostInputs, HostMemory};
+    use crate::host::turn::contest::contest;
     use firesteel_resources::host_journal::ClaimRecord;
     use jiff::Timestamp;
 

@@ -3,35 +3,19 @@
 //! far is [`crate::disk`]'s, whether receipts suffice as well.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    HardwareRecord, RootDeviceHints,
-    bare_metal_host::{ErrorType, cleaning::CleaningPolicies},
-};
+use firesteel_resources::bare_metal_host::ErrorType;
+use firesteel_resources::bare_metal_host::cleaning::CleaningPolicies;
+use firesteel_resources::{HardwareRecord, RootDeviceHints};
 
-use crate::{
-    disk::{self, Cleaning, CleaningMethod, CleaningProof, DiskIdentity, NextOwner, NoDisk, plan_cleaning},
-    host::{
-        model::{
-            effect::{EventSeverity, HostReason},
-            erasure::ErasureSummary,
-            inputs::AgentInputs,
-            memory::{HostState, disks::CleanedNote, work::HostFailure},
-            orders::{ErasePlan, PlanKind},
-        },
-        rules::{
-            agent,
-            erasure_end::{self, shortened},
-            freeze, guards, inspection, power_cut, vacancy,
-        },
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPlanProgress, AgentPresence, receipts},
-            gate,
-        },
-    },
+use crate::disk::{self, Cleaning, CleaningMethod, CleaningProof, DiskIdentity, NextOwner, NoDisk, plan_cleaning};
+use crate::host::model::{
+    AgentInputs, CleanedNote, ErasePlan, ErasureSummary, HostFailure, HostReason, HostState, PlanKind,
 };
+use crate::host::rules::erasure_end::{self, shortened};
+use crate::host::rules::{agent, freeze, guards, inspection, power_cut, vacancy};
+use crate::host::turn::{AgentPlanProgress, AgentPresence, StepDraft, gate};
 
-/// Disks of one plan, which has at most 64 steps; the rest follows with the next one.
+/// Most disks of one plan, which has at most 64 steps; the rest follows with the next one.
 const DISKS_MAX: usize = 60;
 
 /// What is to be cleaned by the owner's policies; `had`: the disks that the last owner had. Pure; the dry run asks
@@ -65,6 +49,7 @@ pub(crate) fn run(
     targets: &[DiskIdentity],
     kind: ErrorType,
 ) -> Result<String, HostReason> {
+    check_failures(turn)?;
     let before = turn.memory.failure.clone();
     let cleaned = go_on(turn, next, targets, kind);
     // A try that ended is tried again some time; an obstacle that stands is looked at and is no try.
@@ -82,11 +67,11 @@ pub(crate) fn run(
     }
 }
 
-/// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or waits
-/// for one: `firesteel release --force` is theirs as well.
+/// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or
+/// waits for one: `firesteel release --force` is theirs as well.
 fn may_give_up(turn: &StepDraft<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
-    let is_under_way = cleans && attempt::presence(turn) == AgentPresence::Alive;
+    let is_under_way = cleans && turn.presence() == AgentPresence::Alive;
     let is_ending = turn.memory.wipe.is_some();
     turn.is_deleting()
         && !is_under_way
@@ -95,22 +80,22 @@ fn may_give_up(turn: &StepDraft<'_>) -> bool {
         && turn.memory.frozen.is_none()
 }
 
-/// The host is to go, and cleaning it failed too often; also since that was asked for.
+/// Gives up cleaning a host that is to go, and whose cleaning failed too often, also since that was asked for.
 #[track_caller]
-pub(crate) fn given_up(turn: &mut StepDraft<'_>) -> Option<HostReason> {
+fn check_failures(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let failures = turn.memory.clean_failures;
     let asked_at = turn.seen.host.metadata.deletion_timestamp;
     let is_try = |failure: &HostFailure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
     let was_tried = turn.memory.failure.as_ref().is_some_and(is_try);
     let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
-    is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
+    if is_so { Err(give_up(turn, format!("cleaning was given up after {failures} failures"))) } else { Ok(()) }
 }
 
 /// Lets a host go whose cleaning is given up.
 #[track_caller]
 fn give_up(turn: &mut StepDraft<'_>, why: String) -> HostReason {
     let text = "the disk was not cleaned; the host may still run its OS";
-    turn.event(EventSeverity::Warning, EventReason::DeprovisioningGaveUp, text);
+    turn.warn(EventReason::DeprovisioningGaveUp, text);
     turn.go(HostState::PoweringOff, why)
 }
 
@@ -144,24 +129,24 @@ fn go_on(
         left_unknown(turn, &text);
         return Ok(text);
     }
-    let shown = receipts(turn);
+    let shown = turn.receipts();
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
     if missing.is_empty() {
         return erasure_end::conclude(turn, erased(&shown, &cleaning), kind);
     }
-    issue(turn, agent, next, &cleaning, (missing, targets), kind)
+    issue(turn, agent, next, &cleaning, &missing, targets, kind)
 }
 
-/// Nothing was cleaned although something may be there, for no disk is named that holds it: that stays told.
+/// Notes that nothing was cleaned although data may be there, since no disk is named that holds it. It stays visible.
 pub(crate) fn left_unknown(turn: &mut StepDraft<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
     turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
-    turn.event(EventSeverity::Warning, EventReason::NotCleaned, shortened(text.to_owned()));
+    turn.warn(EventReason::NotCleaned, shortened(text.to_owned()));
 }
 
-/// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
+/// Stops what cleans for another owner where the host is its former owner's again. A plan that is being stopped comes
 /// to its end first, whatever is wanted by now.
 #[track_caller]
 pub(crate) fn stop_undue(turn: &mut StepDraft<'_>, next: NextOwner) -> Result<(), HostReason> {
@@ -177,14 +162,15 @@ pub(crate) fn stop_undue(turn: &mut StepDraft<'_>, next: NextOwner) -> Result<()
     if is_undue && next == NextOwner::Same { stop(turn, "the host is its former owner's again") } else { Ok(()) }
 }
 
-/// Gives up a plan that cleans. What it did until then is told, and nothing claims that a disk was erased or kept.
+/// Gives up a plan that cleans. An event says what it did until then, and nothing claims that a disk was erased or
+/// kept.
 #[track_caller]
 pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason> {
     let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
     let Some((method, disks)) = issued.cleans() else { return Ok(()) };
     if issued.stopped.is_none() {
         record_stopped(turn, method, &disks, why);
-        if attempt::is_over(turn) {
+        if turn.is_plan_over() {
             turn.memory.plan = None;
             return Ok(());
         }
@@ -192,9 +178,9 @@ pub(crate) fn stop(turn: &mut StepDraft<'_>, why: &str) -> Result<(), HostReason
     agent::stop(turn, why)
 }
 
-/// Whatever is cleaned next begins anew.
+/// Records what a stopped cleaning did; the next one begins at zero.
 fn record_stopped(turn: &mut StepDraft<'_>, method: CleaningMethod, disks: &[DiskIdentity], why: &str) {
-    let shown = receipts(turn);
+    let shown = turn.receipts();
     let names = |is_proven: bool| {
         let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
         of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -208,8 +194,8 @@ fn record_stopped(turn: &mut StepDraft<'_>, method: CleaningMethod, disks: &[Dis
     }
     let text = shortened(text);
     turn.memory.clean_failures = 0;
-    turn.event(EventSeverity::Warning, EventReason::CleaningStopped, text.clone());
-    // Of no boot: its end was not seen, so no grade of it is proven.
+    turn.warn(EventReason::CleaningStopped, text.clone());
+    // It belongs to no boot: its end was not seen, so no grade of it is proven.
     let (at, attempt, unverified) = (turn.now, 0, Vec::new());
     let note =
         CleanedNote { at, attempt, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
@@ -220,19 +206,19 @@ fn record_stopped(turn: &mut StepDraft<'_>, method: CleaningMethod, disks: &[Dis
 #[track_caller]
 fn follow(turn: &mut StepDraft<'_>, agent: &AgentInputs, next: NextOwner, kind: ErrorType) -> Result<(), HostReason> {
     let Some((method, disks)) = turn.memory.plan.as_ref().and_then(|issued| issued.cleans()) else { return Ok(()) };
-    match attempt::progress(turn, agent) {
+    match turn.progress(agent) {
         AgentPlanProgress::NoPlan | AgentPlanProgress::Issued | AgentPlanProgress::Running { .. } => {
             Err(agent::watch(turn, agent, kind))
         }
         AgentPlanProgress::Failed { message, .. } => {
             turn.memory.plan = None;
-            let shown = receipts(turn);
+            let shown = turn.receipts();
             vacancy::cleaned(turn, &shown);
             Err(failed(turn, next, kind, &message))
         }
         AgentPlanProgress::Done => {
             turn.memory.plan = None;
-            let shown = receipts(turn);
+            let shown = turn.receipts();
             vacancy::cleaned(turn, &shown);
             let short = disks.iter().find_map(|wanted| Some((wanted, disk::proof(method, wanted, &shown).err()?)));
             match short {
@@ -252,9 +238,9 @@ fn failed(turn: &mut StepDraft<'_>, next: NextOwner, kind: ErrorType, message: &
     guards::refuse(turn, kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
 }
 
-/// Method and disks, from an inspection of this boot and of after the last try. The target's metadata alone needs
-/// none: its identity is that of the installation, and the agent compares it. A disk that its path alone names is looked
-/// at in any case.
+/// Method and disks, from an inspection of this boot and of after the last try. The target's metadata alone needs none:
+/// its identity is that of the installation, and the agent compares it. A disk that its path alone names is looked at
+/// in any case.
 #[track_caller]
 fn chosen(
     turn: &mut StepDraft<'_>,
@@ -310,7 +296,8 @@ fn issue(
     agent: &AgentInputs,
     next: NextOwner,
     cleaning: &Cleaning,
-    (missing, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
+    missing: &[DiskIdentity],
+    targets: &[DiskIdentity],
     kind: ErrorType,
 ) -> Result<String, HostReason> {
     is_due(turn)?;
@@ -318,7 +305,7 @@ fn issue(
     if cleaning.method > CleaningMethod::Metadata {
         power_cut::read_once(turn)?;
     }
-    let mut disks = guards::may_clean(turn, next, &missing, kind)?;
+    let mut disks = guards::may_clean(turn, next, missing, kind)?;
     let named = guards::named(turn, &disks);
     // What the journal alone says of a disk goes with a step that every agent knows.
     let is_plain = |disk: &DiskIdentity| !named.contains(disk) || guards::is_named(&turn.memory, disk);
@@ -343,9 +330,9 @@ fn issue(
         }
     };
     if let Some(relaxed) = &cleaning.relaxed {
-        turn.event(EventSeverity::Warning, EventReason::CleaningRelaxed, relaxed.clone());
+        turn.warn(EventReason::CleaningRelaxed, relaxed.clone());
     }
-    turn.event(EventSeverity::Normal, EventReason::CleaningStarted, shortened(plan_text(&plan, cleaning)));
+    turn.event(EventReason::CleaningStarted, shortened(plan_text(&plan, cleaning)));
     turn.issue(plan);
     Err(agent::watch(turn, agent, kind))
 }

@@ -1,25 +1,20 @@
-//! Whose data the host's disks may hold, and whether somebody else is next.
+//! Whose data the host's disks may hold, and whether another owner is next.
 //!
 //! The consumer (`spec.consumerRef`) for whom something was installed is remembered until its data was erased.
 //! While the reference still names it, the next installation is for the same owner. Once the reference is gone
-//! or names another one, or the host itself goes, somebody else is next, and then the policy between owners
+//! or names another one, or the host itself goes, another owner is next, and then the policy between owners
 //! holds: a consumer unbooks a host after its image is gone, so that the change mostly comes while the host is
-//! available, and the disks are erased before it is anybody's again.
+//! available, and the disks are erased before it has an owner again.
 //!
-//! A host without a consumer is its owner's alone; whoever books it first has no predecessor, but for one
-//! whose data an earlier host of this machine left uncleaned (its tombstone): then somebody else is next, too, until
-//! the disks were erased.
+//! A host without a consumer is its owner's alone; its first consumer has no predecessor, unless an earlier host of
+//! this machine left data uncleaned (its tombstone): then another owner is next, too, until the disks were erased.
 
 use firesteel_resources::{HardwareRecord, ObjectReference, bare_metal_host::BareMetalHostSpec};
 
-use crate::{
-    disk::{DiskIdentity, NextOwner, holders, unite},
-    host::{
-        model::memory::{HostMemory, HostState},
-        rules::{tombstone, vacancy},
-        turn::{StepDraft, attempt},
-    },
-};
+use crate::disk::{DiskIdentity, NextOwner, holders, unite};
+use crate::host::model::{HostMemory, HostState};
+use crate::host::rules::{tombstone, vacancy};
+use crate::host::turn::StepDraft;
 
 /// What names a consumer: not its UID, which changes when it is moved to another cluster with all it has.
 fn name_of(reference: &ObjectReference) -> String {
@@ -32,24 +27,24 @@ fn consumer(spec: &BareMetalHostSpec) -> Option<String> {
 
 /// Remembers for whom the host's disks are written.
 pub(crate) fn notice(turn: &mut StepDraft<'_>) {
-    // What somebody else installed was not written for anybody here.
+    // An OS that was not installed from here was not written for a consumer.
     if turn.memory.tenant.is_none() && turn.memory.disk_dirty {
         turn.memory.tenant = consumer(&turn.seen.host.spec);
         turn.memory.tenant_is_new = turn.memory.tenant.is_some() && turn.memory.state == HostState::Provisioning;
     }
-    // Of a memory of before this was kept.
+    // An older memory has no targets.
     if turn.memory.tenant.is_some() && turn.memory.disk_dirty && turn.memory.tenant_targets.is_empty() {
         let target = turn.memory.disk.as_ref().map(|disk| disk.identity().clone());
         unite(&mut turn.memory.tenant_targets, target);
     }
 }
 
-/// Something was, or may have been, written for the tenant.
+/// Notes that something was, or may have been, written for the tenant.
 pub(crate) fn confirm(turn: &mut StepDraft<'_>) {
     turn.memory.tenant_is_new = false;
 }
 
-/// The write under way ended before it wrote: whoever counts as tenant because of it alone left nothing.
+/// Ends a write that wrote nothing: a tenant that counts because of it alone left nothing.
 pub(crate) fn withdraw(turn: &mut StepDraft<'_>) {
     if turn.memory.tenant_is_new {
         forget(turn);
@@ -64,7 +59,7 @@ pub(crate) fn name(turn: &mut StepDraft<'_>) {
     turn.memory.names = own.into_iter().flatten().filter(|name| !name.is_empty()).collect();
     turn.memory.names.dedup();
     if turn.memory.tenant.is_none() {
-        // What the host had before was nobody's.
+        // What the host had before belongs to no tenant.
         turn.memory.tenant_disks.clear();
         turn.memory.tenant_targets.clear();
     }
@@ -117,7 +112,7 @@ pub(crate) fn next(tenant: Option<&str>, now: Option<&str>, goes: bool) -> NextO
     }
 }
 
-/// The same for a host as it is stored.
+/// Decides [`next`] for a host as it is stored.
 pub(crate) fn next_of(
     spec: &BareMetalHostSpec,
     memory: &HostMemory,
@@ -132,12 +127,12 @@ pub(crate) fn next_of(
 
 /// What the last owner left is cleaned as far as is due: the host is another one's from now on.
 pub(crate) fn pass_on(turn: &mut StepDraft<'_>) {
-    let shown = attempt::receipts(turn);
+    let shown = turn.receipts();
     vacancy::pass_on(turn, &shown);
     forget(turn);
 }
 
-/// Nothing of an owner is left.
+/// Forgets an owner of whom nothing is left.
 fn forget(turn: &mut StepDraft<'_>) {
     turn.memory.tenant = None;
     turn.memory.tenant_is_new = false;

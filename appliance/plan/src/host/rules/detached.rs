@@ -4,25 +4,17 @@
 //! | annotation | available, provisioned, externally provisioned | other states |
 //! |---|---|---|
 //! | present | detached at once | the work under way ends first |
-//! | `"force": true` | detached at once | the agent is told to stop at its next safe point |
+//! | `"force": true` | detached at once | the agent stops at its next safe point |
 //! | deletion, `deleteAction` absent or `delete` | the object goes, the host keeps what it runs | the same (upstream) |
-//! | deletion, `"deleteAction": "delay"` | waits until the annotation is removed | goes on as if nobody had deleted it |
+//! | deletion, `"deleteAction": "delay"` | waits until the annotation is removed | goes on as if it was not deleted |
 //!
-//! A disk on which no whole installation is leaves its tombstone also then: nobody keeps an OS there.
+//! A disk without a whole installation leaves its tombstone then, too: there is no OS to keep.
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::annotations::DeleteAction;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect, HostReason},
-        memory::{HostMemory, HostState},
-    },
-    turn::{
-        StepDraft,
-        attempt::{self, AgentPresence},
-    },
-};
+use crate::host::model::{HostMemory, HostReason, HostState};
+use crate::host::turn::{AgentPresence, StepDraft};
 
 /// What a detached host waits with, if it is one.
 pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
@@ -43,7 +35,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     if turn.memory.detached.is_none() {
         stop_work(turn, "the host was detached by force");
         turn.memory.detached = Some(turn.now);
-        turn.event(EventSeverity::Normal, EventReason::Detached, "the host is let alone");
+        turn.event(EventReason::Detached, "the host is let alone");
     }
     if asked_to_go {
         return Some(turn.rest("detached: deletion waits until the host is attached again"));
@@ -57,18 +49,18 @@ pub(crate) fn rests(memory: &HostMemory) -> bool {
     matches!(memory.state, HostState::Provisioned | HostState::ExternallyProvisioned | HostState::Available)
 }
 
-/// What was known of the BMC before may be another one's word: it is asked anew (upstream registers again).
+/// Attaches the host again. The BMC may be another one by now, so it is asked again (upstream registers again).
 fn attach(turn: &mut StepDraft<'_>) {
     if turn.memory.detached.take().is_some() {
         turn.memory.bmc.good_credentials = None;
-        turn.event(EventSeverity::Normal, EventReason::Attached, "the host is managed again");
+        turn.event(EventReason::Attached, "the host is managed again");
     }
 }
 
 fn let_go(turn: &mut StepDraft<'_>) -> HostReason {
     stop_work(turn, "the host was deleted while detached");
     if matches!(turn.memory.state, HostState::Provisioning | HostState::Deprovisioning) {
-        // Half a disk, or half of one cleaned, is nobody's installation.
+        // Half a disk, or half of one cleaned, is no installation.
         turn.memory.applied = None;
     }
     let now = turn.now;
@@ -76,7 +68,7 @@ fn let_go(turn: &mut StepDraft<'_>) -> HostReason {
     turn.go(HostState::Deleting, "deleted while detached: the host keeps what it runs")
 }
 
-/// Nobody works on the host from here on. An agent that may be at work stops where that is safe; the
+/// Ends all work on the host. An agent that may be at work stops where that is safe; the
 /// number of its boot is spent, so that it is known to be old.
 pub(crate) fn stop_work(turn: &mut StepDraft<'_>, why: &str) {
     turn.memory.power = None;
@@ -90,12 +82,12 @@ pub(crate) fn stop_work(turn: &mut StepDraft<'_>, why: &str) {
     if rests(&turn.memory) {
         return;
     }
-    match attempt::presence(turn) {
+    match turn.presence() {
         AgentPresence::Alive | AgentPresence::Quiet => {
-            turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.to_owned() });
-            attempt::open(turn);
+            turn.abort_agent(why.to_owned());
+            turn.open_attempt();
         }
-        AgentPresence::Gone => attempt::open(turn),
+        AgentPresence::Gone => turn.open_attempt(),
         AgentPresence::Absent => turn.memory.plan = None,
     }
 }

@@ -19,25 +19,12 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations, cleaning::WhenUnverified};
 use jiff::Timestamp;
 
-use crate::{
-    disk::CleaningMethod,
-    host::{
-        model::{
-            effect::{EventSeverity, HostEffect, HostReason},
-            erasure::{ErasureSummary, PendingErasure, WipeVerdict},
-            inputs::{AgentInputs, HostPower},
-            memory::disks::CleanedNote,
-            orders::{BmcAction, PlanKind},
-        },
-        rules::{agent, erasure_grade, freeze, power_cut, tombstone},
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPresence},
-            bmc::{BmcCallProgress, call, fault_text},
-            format_duration, later,
-        },
-    },
+use crate::disk::CleaningMethod;
+use crate::host::model::{
+    AgentInputs, BmcAction, CleanedNote, ErasureSummary, HostPower, HostReason, PendingErasure, PlanKind, WipeVerdict,
 };
+use crate::host::rules::{agent, erasure_grade, freeze, power_cut, tombstone};
+use crate::host::turn::{AgentPlanProgress, AgentPresence, BmcCallProgress, StepDraft, format_duration, later};
 
 /// How the end that is waited for looks.
 enum ErasurePowerEnd {
@@ -65,7 +52,7 @@ pub(crate) fn conclude(
     }
     let (attempt, plan) = (turn.memory.attempt, turn.memory.plan_number);
     if claims && !waits {
-        grade_receipts(turn, (attempt, plan), unverified.clone(), None);
+        grade_receipts(turn, attempt, plan, unverified.clone(), None);
     }
     let wipe = PendingErasure { attempt, plan, since: turn.now, erased, asked_at: None, unverified, accepted_at: None };
     if !waits {
@@ -81,7 +68,8 @@ pub(crate) fn conclude(
 /// Has the signed receipts say what the erasure came to.
 fn grade_receipts(
     turn: &mut StepDraft<'_>,
-    (attempt, plan): (u64, u32),
+    attempt: u64,
+    plan: u32,
     unverified: Vec<String>,
     off_after: Option<Timestamp>,
 ) {
@@ -98,7 +86,7 @@ fn missing_evidence(turn: &StepDraft<'_>) -> Vec<String> {
         Some(boot) => boot.missing_evidence(),
         None => vec!["the host was not switched off and on before it".to_owned()],
     };
-    let boot = attempt::current(turn).map(|agent| agent.unseen.clone()).unwrap_or_default();
+    let boot = turn.current_agent().map(|agent| agent.unseen.clone()).unwrap_or_default();
     power.into_iter().chain(boot.into_iter().map(|what| format!("not seen: {what}"))).collect()
 }
 
@@ -108,7 +96,7 @@ fn power_off_unprovable(turn: &mut StepDraft<'_>) -> Result<Option<String>, Host
     if turn.seen.host.spec.disable_power_off {
         return Ok(Some("spec.disablePowerOff keeps the host on after it".to_owned()));
     }
-    match call(turn, BmcAction::Probe) {
+    match turn.call(BmcAction::Probe) {
         BmcCallProgress::Waiting(reason) => Err(reason),
         BmcCallProgress::Done if turn.seen.bmc.power == HostPower::On => Ok(None),
         BmcCallProgress::Done => {
@@ -116,7 +104,7 @@ fn power_off_unprovable(turn: &mut StepDraft<'_>) -> Result<Option<String>, Host
             if turn.seen.bmc.power == HostPower::Off { Ok(Some(why)) } else { retry_power_check(turn, why) }
         }
         BmcCallProgress::Failed(fault) => {
-            let why = format!("the host was not seen on: {}", fault_text(turn, &fault));
+            let why = format!("the host was not seen on: {}", turn.fault_text(&fault));
             retry_power_check(turn, why)
         }
     }
@@ -135,7 +123,7 @@ pub(crate) fn go_on(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<Option<
     if wipe.is_held() {
         if turn.requests.retry {
             turn.memory.wipe = None;
-            attempt::open(turn);
+            turn.open_attempt();
             return Ok(None);
         }
         agent::keep_fresh(turn);
@@ -146,16 +134,17 @@ pub(crate) fn go_on(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<Option<
             turn.memory.wipe = Some(wipe);
             return Err(reason);
         }
-        ErasurePowerEnd::Off => grade_receipts(turn, (wipe.attempt, wipe.plan), Vec::new(), turn.seen.bmc.power_at),
+        ErasurePowerEnd::Off => grade_receipts(turn, wipe.attempt, wipe.plan, Vec::new(), turn.seen.bmc.power_at),
         ErasurePowerEnd::Unseen(why) => {
             wipe.unverified.push(format!("the host was not seen to switch itself off after it: {why}"));
-            grade_receipts(turn, (wipe.attempt, wipe.plan), wipe.unverified.clone(), None);
+            grade_receipts(turn, wipe.attempt, wipe.plan, wipe.unverified.clone(), None);
         }
     }
     over(turn, wipe, kind).map(Some)
 }
 
-/// Settles an erasure of which all is known that will be; `Err` where its owner has it held, and it is not accepted yet.
+/// Settles an erasure of which all is known that will be; `Err` where its owner has it held, and it is not accepted
+/// yet.
 #[track_caller]
 fn over(turn: &mut StepDraft<'_>, wipe: PendingErasure, kind: ErrorType) -> Result<String, HostReason> {
     let holds = turn.requests.cleaning.when_unverified == WhenUnverified::Hold;
@@ -181,7 +170,7 @@ fn over(turn: &mut StepDraft<'_>, wipe: PendingErasure, kind: ErrorType) -> Resu
 /// Takes a person's word that an unverified erasure is enough.
 pub(crate) fn accept(turn: &mut StepDraft<'_>) {
     let Some(mark) = turn.requests.accept_erasure.clone() else { return };
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::ACCEPT_ERASURE.to_owned() });
+    turn.remove_annotation(annotations::ACCEPT_ERASURE);
     let now = turn.now;
     match turn.memory.wipe.as_mut().filter(|wipe| wipe.is_held() && wipe.mark() == mark) {
         Some(wipe) => {
@@ -190,25 +179,25 @@ pub(crate) fn accept(turn: &mut StepDraft<'_>) {
                 "the unverified erasure {mark} was accepted; what was not seen: {}",
                 wipe.unverified.join("; ")
             );
-            turn.event(EventSeverity::Normal, EventReason::WipeAccepted, text);
+            turn.event(EventReason::WipeAccepted, text);
         }
         // The removal of the annotation may take a step longer.
         None if turn.memory.cleaned.as_ref().is_some_and(|cleaned| cleaned.accepted_at.is_some()) => {}
         None => {
             let text = format!("no erasure {mark:?} is held: `firesteel accept-erasure` accepts the one that is");
-            turn.event(EventSeverity::Warning, EventReason::WipeNotAccepted, text);
+            turn.warn(EventReason::WipeNotAccepted, text);
         }
     }
 }
 
 fn end(turn: &mut StepDraft<'_>, wipe: &mut PendingErasure) -> ErasurePowerEnd {
-    let Some(agent) = attempt::current(turn).filter(|agent| agent.attempt == wipe.attempt) else {
+    let Some(agent) = turn.current_agent().filter(|agent| agent.attempt == wipe.attempt) else {
         return ErasurePowerEnd::Unseen("it booted again".to_owned());
     };
     if agent.left {
         return power(turn, wipe, agent.left_at.unwrap_or(wipe.since));
     }
-    if attempt::presence(turn) != AgentPresence::Alive {
+    if turn.presence() != AgentPresence::Alive {
         return ErasurePowerEnd::Unseen("its agent went without a word".to_owned());
     }
     announce(turn, wipe, agent)
@@ -222,7 +211,7 @@ fn announce(turn: &mut StepDraft<'_>, wipe: &PendingErasure, agent: &AgentInputs
     if turn.now.duration_since(since) > limit {
         return ErasurePowerEnd::Unseen(format!("its agent did not say so within {}", format_duration(limit)));
     }
-    if let attempt::AgentPlanProgress::Failed { message, .. } = attempt::progress(turn, agent) {
+    if let AgentPlanProgress::Failed { message, .. } = turn.progress(agent) {
         return ErasurePowerEnd::Unseen(format!("its agent could not: {message}"));
     }
     turn.issue_again();
@@ -238,7 +227,7 @@ fn power(turn: &mut StepDraft<'_>, wipe: &mut PendingErasure, left_at: Timestamp
     let mut why = "the BMC did not show it".to_owned();
     let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
     if is_asked || wipe.asked_at.is_none_or(|at| turn.now >= later(at, pause)) {
-        match call(turn, BmcAction::Probe) {
+        match turn.call(BmcAction::Probe) {
             BmcCallProgress::Waiting(reason) if turn.now <= until => return ErasurePowerEnd::Waiting(reason),
             BmcCallProgress::Waiting(_) => {}
             BmcCallProgress::Done => {
@@ -250,7 +239,7 @@ fn power(turn: &mut StepDraft<'_>, wipe: &mut PendingErasure, left_at: Timestamp
             }
             BmcCallProgress::Failed(fault) => {
                 wipe.asked_at = Some(turn.now);
-                why = fault_text(turn, &fault);
+                why = turn.fault_text(&fault);
             }
         }
     }
@@ -263,8 +252,8 @@ fn power(turn: &mut StepDraft<'_>, wipe: &mut PendingErasure, left_at: Timestamp
     )
 }
 
-/// Keeps what is known of an erasure that is over. Its disks count as erased by their agent's word; the words for it say
-/// whether that is proven.
+/// Keeps what is known of an erasure that is over. Its disks count as erased by their agent's word; the words for it
+/// say whether that is proven.
 fn finish_erasure(turn: &mut StepDraft<'_>, wipe: PendingErasure) -> String {
     let PendingErasure { attempt, erased, unverified, accepted_at, .. } = wipe;
     turn.memory.wipe = None;
@@ -280,7 +269,7 @@ fn finish_erasure(turn: &mut StepDraft<'_>, wipe: PendingErasure) -> String {
     let is_whole = erased.is_whole && !turn.memory.holds_unknown;
     let text = in_words(&erased, &unverified);
     if !unverified.is_empty() {
-        turn.event(EventSeverity::Warning, EventReason::WipeUnverified, text.clone());
+        turn.warn(EventReason::WipeUnverified, text.clone());
     }
     turn.memory.cleaned = Some(CleanedNote {
         at: turn.now,
@@ -302,7 +291,7 @@ fn in_words(erased: &ErasureSummary, unverified: &[String]) -> String {
     shortened(format!("unverified: {}; {}", unverified.join("; "), erased.claimed))
 }
 
-/// Of an event's message: Kubernetes' own limit, less what stands around it.
+/// Longest message of an event: Kubernetes' own limit, less what stands around it.
 const EVENT_BYTES_MAX: usize = 900;
 
 /// Cuts a text to what an event's message holds.

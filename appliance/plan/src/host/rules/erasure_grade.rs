@@ -2,13 +2,11 @@
 //!
 //! ```text
 //!   receipts of an erasure that claims a grade ─► signed as unverified, for its end is not known
-//!   its end is known ─► HostMemory.verdict ─► Effect::GradeReceipts in each step, until the receipts say it
+//!   its end is known ─► HostMemory.verdict ─► HostEffect::GradeReceipts in each step, until the receipts say it
 //! ```
 
-use crate::host::{
-    model::{effect::HostEffect, erasure::WipeVerdict},
-    turn::StepDraft,
-};
+use crate::host::model::{HostEffect, WipeVerdict};
+use crate::host::turn::StepDraft;
 
 /// Has the signed receipts say it.
 pub(crate) fn give(turn: &mut StepDraft<'_>, verdict: WipeVerdict) {

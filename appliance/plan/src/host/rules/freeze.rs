@@ -10,7 +10,7 @@
 //! | none, or another program's | the disk is as it was before Firesteel, or was cleaned: nothing of ours is lost |
 //! | of a moment that the store has, or of the installation that it knows as done | known |
 //! | of a moment that the store lacks, or of an installation that was under way in the backup | newer: any such disk freezes the host |
-//! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk, or all of them |
+//! | it could not be read | not known: freezes the host if the store was restored, or its plan names this disk, or all of them |
 //! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk, or all of them |
 //! | of another store, on a host that was moved here | installed for this host before it was moved: known |
 //! | of an installation that is not this host's, on a disk without WWN and serial number | another disk is in that place: freezes the host if its plan names this disk, or all of them |
@@ -18,25 +18,14 @@
 use std::collections::BTreeSet;
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    bare_metal_host::annotations,
-    hardware::{DiskRecord, TableRecord},
-};
+use firesteel_resources::bare_metal_host::annotations;
+use firesteel_resources::hardware::{DiskRecord, TableRecord};
 
-use crate::{
-    disk::{CleaningScope, InstallationMark, NextOwner, fits, full_wwn, identity_of},
-    host::{
-        model::{
-            effect::{EventSeverity, HostEffect},
-            memory::{
-                HostState,
-                disks::{Frozen, FrozenWhy, RestoreMark, UnfrozenInstallation},
-            },
-        },
-        rules::{consumer_data, vacancy},
-        turn::{StepDraft, attempt, frozen::is_retried},
-    },
-};
+use crate::disk::{CleaningScope, InstallationMark, NextOwner, fits, full_wwn, identity_of};
+use crate::host::model::{Frozen, FrozenWhy, HostState, RestoreMark, UnfrozenInstallation};
+use crate::host::rules::{consumer_data, vacancy};
+use crate::host::turn::StepDraft;
+use crate::host::turn::frozen::is_retried;
 
 /// Attempts skipped by a restore, at least: tokens of the lost past name attempts that would otherwise
 /// come again. A thousand boots of one host are years.
@@ -46,7 +35,7 @@ const SKIPS: u64 = 1000;
 /// Changes that may have been queued between a step's look at the store and its own change: the
 /// store's queue, twice. A mark that is older than the backup by less may be of a plan that is not in it.
 const CHANGES_UNDER_WAY_MAX: u64 = 2048;
-/// Former installations whose marks are remembered: an inspection of before a cleaning still shows them.
+/// Former installations whose marks are remembered: an inspection from before a cleaning still shows them.
 const FORMER_MAX: usize = 8;
 /// Installations that a person gave up; a host has some disks, and few restores.
 const GIVEN_UP_MAX: usize = 32;
@@ -59,7 +48,7 @@ pub(crate) fn mark(turn: &StepDraft<'_>) -> String {
     InstallationMark { store: lineage.store, timeline: lineage.timeline, revision }.guid(turn.seen.entropy)
 }
 
-/// Takes note of a restore, once: what was under way is over, and nobody knows how it ended.
+/// Takes note of a restore, once: what was under way is over, and its end is not known.
 pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     let lineage = &turn.seen.lineage;
     let (before, now) = (turn.memory.timeline, lineage.timeline);
@@ -74,8 +63,8 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     let unfinished = turn.memory.plan.as_ref().and_then(|issued| issued.write()).map(|plan| plan.disk_guid.clone());
     let unfinished = unfinished.or_else(|| turn.memory.restored.take().map(|restored| restored.unfinished));
     let old = turn.memory.attempt;
-    turn.effect(HostEffect::AbortAgent { attempt: old, reason: "the appliance was restored from a backup".to_owned() });
-    attempt::open(turn);
+    turn.abort_agent("the appliance was restored from a backup");
+    turn.open_attempt();
     turn.memory.attempt = old + ATTEMPTS_SKIPPED * (1 + u64::from(now) % SKIPS);
     turn.memory.bmc.call = None;
     turn.memory.power = None;
@@ -89,11 +78,10 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
         "the store was restored from a backup of revision {from}; what happened to the host since then is unknown, and \
          its disks are looked at before anything is written"
     );
-    turn.event(EventSeverity::Warning, EventReason::StoreRestored, text);
+    turn.warn(EventReason::StoreRestored, text);
 }
 
-/// The newest inspection is of before the restore, or of before somebody said that the disks are others
-/// now.
+/// Whether the newest inspection is older than the restore, or than the word of a person that the disks are others now.
 pub(crate) fn needs_mark_check(turn: &StepDraft<'_>) -> bool {
     let is_old = |timeline: u32| timeline != turn.seen.lineage.timeline;
     let is_unseen = turn.seen.hardware.as_ref().is_none_or(|record| is_old(record.timeline));
@@ -109,7 +97,7 @@ pub(crate) fn is_kept(turn: &StepDraft<'_>) -> bool {
 pub(crate) fn check_disk_marks(turn: &mut StepDraft<'_>) {
     let mut found = judge(turn);
     if let Some(guid) = turn.requests.unfreeze_disk.take() {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::UNFREEZE_DISK.to_owned() });
+        turn.remove_annotation(annotations::UNFREEZE_DISK);
         give_up(turn, found.as_ref(), &guid);
         found = judge(turn);
     }
@@ -118,14 +106,10 @@ pub(crate) fn check_disk_marks(turn: &mut StepDraft<'_>) {
         return;
     }
     match &found {
-        Some(frozen) => turn.event(EventSeverity::Warning, EventReason::HostFrozen, frozen.message.clone()),
+        Some(frozen) => turn.warn(EventReason::HostFrozen, frozen.message.clone()),
         None if turn.memory.frozen.is_some() => {
             turn.memory.failure = None;
-            turn.event(
-                EventSeverity::Normal,
-                EventReason::HostUnfrozen,
-                "no disk of the host is newer than the store any more",
-            );
+            turn.event(EventReason::HostUnfrozen, "no disk of the host is newer than the store any more");
         }
         None => {}
     }
@@ -148,7 +132,7 @@ fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) {
                     format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
                 }
             };
-            turn.event(EventSeverity::Warning, EventReason::DiskGivenUp, text);
+            turn.warn(EventReason::DiskGivenUp, text);
             turn.memory.given_up.push(UnfrozenInstallation { guid, disk: frozen.disk.clone(), at: turn.now });
             let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
             turn.memory.given_up.drain(..excess);
@@ -156,7 +140,7 @@ fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) {
         }
         Some(_) | None => {
             let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
-            turn.event(EventSeverity::Warning, EventReason::DiskNotGivenUp, text);
+            turn.warn(EventReason::DiskNotGivenUp, text);
         }
     }
 }
@@ -169,7 +153,7 @@ pub(crate) fn remember(turn: &mut StepDraft<'_>, guid: String) {
 }
 
 /// Disks of the host were cleaned or written here. What a moved host brought along stays known by its marks, which an
-/// inspection of before still shows; any other mark of another store is not this host's.
+/// older inspection still shows; any other mark of another store is not this host's.
 pub(crate) fn accept_cleaned_marks(turn: &mut StepDraft<'_>) {
     if !std::mem::take(&mut turn.memory.was_moved) {
         return;
@@ -296,7 +280,7 @@ fn standing<'a>(
         return None;
     }
     if mark.store != lineage.store {
-        // It came from one store, and which one nobody says: two tell that a disk of somebody else's is here.
+        // It came from one store, which is not named: marks of two stores mean that a disk of another host is here.
         let is_own = memory.was_moved && foreign_stores(turn).len() == 1;
         return (is_planned && !is_own).then_some((FrozenWhy::OfAnotherStore, guid));
     }
@@ -344,7 +328,7 @@ fn message(turn: &StepDraft<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) 
              installed after it; give the appliance newer boot files, and run `firesteel retry {host}`"
         ),
         FrozenWhy::Unread => format!(
-            "frozen: the partition table of the disk {name} could not be read ({}), so nobody knows whether something \
+            "frozen: the partition table of the disk {name} could not be read ({}), so it is not known whether something \
              newer than the store is on it, and nothing is cleaned or written; the next inspection looks at it again, \
              and `firesteel retry {host}` makes one; {exits}",
             match &disk.table {

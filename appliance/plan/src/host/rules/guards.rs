@@ -7,35 +7,25 @@
 
 use firesteel_contents::OwnershipClaim;
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    BareMetalHost, HardwareRecord,
-    bare_metal_host::{ErrorType, annotations},
-    hardware::DiskRecord,
-};
+use firesteel_resources::bare_metal_host::{ErrorType, annotations};
+use firesteel_resources::hardware::DiskRecord;
+use firesteel_resources::{BareMetalHost, HardwareRecord};
 
-use crate::{
-    disk::{DiskIdentity, NextOwner, identity_of, is_named_by, mismatch, names_one, record_of},
-    host::{
-        model::{
-            effect::{EventSeverity, HostEffect, HostReason},
-            memory::{HostMemory, disks::RefusedAttempt},
-            orders::PlanKind,
-        },
-        rules::vacancy::{own_names, was_vacant},
-        turn::{StepDraft, hardware_changes},
-    },
-};
+use crate::disk::{DiskIdentity, NextOwner, identity_of, is_named_by, mismatch, names_one, record_of};
+use crate::host::model::{HostMemory, HostReason, PlanKind, RefusedAttempt};
+use crate::host::rules::vacancy::{own_names, was_vacant};
+use crate::host::turn::{StepDraft, hardware_changes};
 
-/// Of a refusal, so that the ways out are never cut off its end.
+/// Longest text of a refusal, so that the ways out are never cut off its end.
 const TEXT_BYTES_MAX: usize = 1900;
-/// Of what is said of one disk.
+/// Room for the text about one disk.
 const DISK_BYTES_MIN: usize = 160;
 
 /// A disk that is not to be erased, and each reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedDisk {
     pub(crate) disk: DiskIdentity,
-    /// In the boot of the inspection.
+    /// Device name in the boot of the inspection.
     pub(crate) device: String,
     pub(crate) reasons: Vec<String>,
 }
@@ -44,9 +34,9 @@ pub(crate) struct RefusedDisk {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SortedDisks {
     pub(crate) now: Vec<DiskIdentity>,
-    /// Guarded, and let go by the owner's word.
+    /// Disks that a guard keeps and the owner released.
     pub(crate) let_go: Vec<RefusedDisk>,
-    /// While there is one, only what is let go is erased.
+    /// Disks that guards keep. While there is one, only what is let go is erased.
     pub(crate) refused: Vec<RefusedDisk>,
 }
 
@@ -73,8 +63,8 @@ fn reasons(own: OwnershipClaim<'_>, disk: &DiskRecord) -> Vec<String> {
     disk.contents.as_deref().map(judge).unwrap_or_default()
 }
 
-/// Whether the hints named the disk for its installation: how it is attached is no reason to leave it alone then. A disk
-/// that was chosen without hints was not named, whatever was installed on it.
+/// Whether the hints named the disk for its installation: how it is attached is no reason to leave it alone then. A
+/// disk that was chosen without hints was not named, whatever was installed on it.
 #[must_use]
 pub fn is_named(memory: &HostMemory, disk: &DiskIdentity) -> bool {
     memory.disk.as_ref().is_some_and(|plan| plan.identity() == disk && !plan.hints.is_empty())
@@ -268,7 +258,7 @@ pub(crate) fn drop_taken(turn: &mut StepDraft<'_>) {
     }
     if turn.requests.override_guards == turn.memory.overridden {
         turn.requests.override_guards.clear();
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+        turn.remove_annotation(annotations::OVERRIDE_GUARD);
     } else {
         turn.memory.overridden.clear();
     }
@@ -296,22 +286,18 @@ pub(crate) fn take_overrides(turn: &mut StepDraft<'_>, disks: &[DiskIdentity]) -
     for name in &names {
         match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
             Some(disk) => {
-                turn.event(
-                    EventSeverity::Warning,
-                    EventReason::GuardOverridden,
-                    format!("{disk} is erased whatever it holds"),
-                );
+                turn.warn(EventReason::GuardOverridden, format!("{disk} is erased whatever it holds"));
                 overridden.push(disk.clone());
             }
             None => {
                 let text = format!(
                     "no guard is overridden by {name:?}: it names none of the disks that are erased now, or several"
                 );
-                turn.event(EventSeverity::Warning, EventReason::GuardNotOverridden, text);
+                turn.warn(EventReason::GuardNotOverridden, text);
             }
         }
     }
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+    turn.remove_annotation(annotations::OVERRIDE_GUARD);
     overridden
 }
 
@@ -320,7 +306,7 @@ mod tests {
     use firesteel_resources::RootDeviceHints;
 
     use super::*;
-    use crate::{disk::DiskChoice, host::model::memory::disks::DiskPlan};
+    use crate::{disk::DiskChoice, host::model::DiskPlan};
 
     fn kept(number: usize, reasons: usize) -> RefusedDisk {
         RefusedDisk {

@@ -1,24 +1,18 @@
 //! Whether a machine is the one that a host is known as. Pure.
 //!
-//! The boot token decides which host an agent speaks for. SMBIOS says when another machine has come to use the host's MAC:
-//! its UUID and serial number are compared with what was usable at the last accepted inspection. What makers leave in by
-//! the thousand tells nothing; a UUID that two hosts have is identity for neither; some firmware swaps the bytes of the
-//! first three fields (RFC 9562 section 4 beside SMBIOS 2.6), which is the same UUID. A machine that says none where one
-//! is known is another one: firmware does not lose it.
+//! The boot token decides which host an agent speaks for. SMBIOS says when another machine has come to use the host's
+//! MAC: its UUID and serial number are compared with what was usable at the last accepted inspection. What makers leave
+//! in by the thousand tells nothing; a UUID that two hosts have is identity for neither; some firmware swaps the bytes
+//! of the first three fields (RFC 9562 section 4 beside SMBIOS 2.6), which is the same UUID. A machine that says none
+//! where one is known is another one: firmware does not lose it.
 
 use std::fmt;
 
-use firesteel_resources::{
-    HardwareRecord,
-    host_journal::{ClaimRecord, Claimant, RefusedIdentity},
-};
+use firesteel_resources::HardwareRecord;
+use firesteel_resources::host_journal::{ClaimRecord, Claimant, RefusedIdentity};
 use jiff::Timestamp;
 
-use crate::host::model::{
-    inputs::HostInputs,
-    known_identity::{KnownIdentity, usable_serial, usable_uuid},
-    memory::HostMemory,
-};
+use crate::host::model::{HostInputs, HostMemory, KnownIdentity, usable_serial, usable_uuid};
 
 /// Says what a host is known as: by the last accepted inspection, or by a person since. Journals of older versions
 /// remember neither, and have the inspection. An attempt that two machines claimed may have inspected the wrong one.
@@ -84,7 +78,7 @@ impl fmt::Display for IdentityChange {
     }
 }
 
-/// The same UUID as firmware writes it that takes the first three fields for big-endian, or for little-endian.
+/// Swaps the bytes of the first three fields: some firmware takes them for big-endian, some for little-endian.
 fn swapped(uuid: &str) -> String {
     let reversed = |range: std::ops::Range<usize>| -> String {
         let digits: Vec<char> = uuid.get(range).unwrap_or_default().chars().collect();

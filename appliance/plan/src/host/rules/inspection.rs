@@ -3,20 +3,11 @@
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
-use crate::host::{
-    model::{
-        effect::{HostEffect, HostReason},
-        inputs::AgentInputs,
-        orders::PlanKind,
-    },
-    rules::agent,
-    turn::{
-        StepDraft,
-        attempt::{self, AgentPlanProgress},
-    },
-};
+use crate::host::model::{AgentInputs, HostEffect, HostReason, PlanKind};
+use crate::host::rules::agent;
+use crate::host::turn::{AgentPlanProgress, StepDraft};
 
-/// Until the object that shows an inspection is looked at again.
+/// Pause before the object that shows an inspection is looked at again.
 const SHOWN_POLL: SignedDuration = SignedDuration::from_secs(1);
 
 /// Has the agent inspect the host in this boot; `Ok` when the record of it is stored.
@@ -29,7 +20,7 @@ pub(crate) fn inspect(turn: &mut StepDraft<'_>, agent: &AgentInputs, kind: Error
         turn.issue(PlanKind::Inspect);
         return Err(agent::watch(turn, agent, kind));
     }
-    match attempt::progress(turn, agent) {
+    match turn.progress(agent) {
         AgentPlanProgress::NoPlan | AgentPlanProgress::Issued | AgentPlanProgress::Running { .. } => {
             Err(agent::watch(turn, agent, kind))
         }

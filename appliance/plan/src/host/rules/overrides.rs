@@ -4,23 +4,12 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::Condition;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        inputs::BmcFaultKind,
-        memory::{HostMemory, work::OrderedOverride},
-        orders::BmcAction,
-    },
-    turn::{
-        StepDraft,
-        bmc::{BmcCallProgress, call},
-        later,
-    },
-};
+use crate::host::model::{BmcAction, BmcFaultKind, HostMemory, HostReason, OrderedOverride};
+use crate::host::turn::{BmcCallProgress, StepDraft, later};
 
 /// The BMC directs the host's boots.
 pub(crate) const TYPE: &str = "BootOverride";
-/// After these the host says so, and a person has to do it. The next boot into the agent begins to count again.
+/// Failures after which the host says so, and a person has to do it. The next boot into the agent begins at zero.
 const FAILURES_MAX: u32 = 3;
 
 /// The BMC took the order for that boot.
@@ -33,7 +22,7 @@ pub(crate) fn record_overrides(turn: &mut StepDraft<'_>) {
 }
 
 /// Reads the override again after the installation, and takes it back where it is still there; `Err` while that is
-/// under way. What keeps the BMC from being asked at all is the affair of those who look at its power.
+/// under way. What keeps the BMC from being asked at all is shown by the rules that look at its power.
 #[track_caller]
 pub(crate) fn take_back(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(mut ordered) = turn.memory.bmc.ordered.clone() else { return Ok(()) };
@@ -44,7 +33,7 @@ pub(crate) fn take_back(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     if !is_asked && (pending.is_some() || is_early || is_busy) {
         return Ok(());
     }
-    let left = match call(turn, BmcAction::TakeBootBack) {
+    let left = match turn.call(BmcAction::TakeBootBack) {
         BmcCallProgress::Waiting(reason) => return Err(reason),
         BmcCallProgress::Done => turn.seen.bmc.override_left.clone(),
         BmcCallProgress::Failed(fault) => match fault.kind {
@@ -62,7 +51,7 @@ pub(crate) fn take_back(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     };
     turn.memory.bmc.ordered = left.map(|why| {
         let text = text_of(&why);
-        turn.event(EventSeverity::Warning, EventReason::BootOverrideLeft, text);
+        turn.warn(EventReason::BootOverrideLeft, text);
         let retry_at = Some(later(turn.now, turn.limits().slow_poll));
         OrderedOverride { failures: ordered.failures + 1, retry_at, why: Some(why) }
     });
@@ -76,18 +65,15 @@ fn text_of(why: &str) -> String {
     )
 }
 
-/// What its owner sees of it; `was`: there is such a condition.
-pub(crate) fn condition(memory: &HostMemory, was: bool) -> Option<Condition> {
-    let left = memory.bmc.ordered.as_ref().and_then(|ordered| ordered.why.as_deref());
-    match (&memory.bmc.no_override, left) {
-        (Some(why), _) => {
-            let text = format!(
-                "the BMC has no boot override ({why}): the host boots by its own order, so put the network first in the \
-                 boot order of its firmware"
-            );
-            Some(Condition::new(TYPE, false, "NotOffered", text))
-        }
-        (None, Some(why)) => Some(Condition::new(TYPE, false, "NotTakenBack", text_of(why))),
-        (None, None) => was.then(|| Condition::new(TYPE, true, "Offered", "")),
+/// Shows its owner that there is no override, or that one is left.
+pub(crate) fn condition(memory: &HostMemory) -> Option<Condition> {
+    if let Some(why) = &memory.bmc.no_override {
+        let text = format!(
+            "the BMC has no boot override ({why}): the host boots by its own order, so put the network first in the \
+             boot order of its firmware"
+        );
+        return Some(Condition::new(TYPE, false, "NotOffered", text));
     }
+    let why = memory.bmc.ordered.as_ref()?.why.as_deref()?;
+    Some(Condition::new(TYPE, false, "NotTakenBack", text_of(why)))
 }

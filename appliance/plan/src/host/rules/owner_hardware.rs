@@ -1,20 +1,13 @@
-//! The hardware of a host that nobody inspects, as its owner describes it: upstream's
+//! The hardware of a host that is not inspected, as its owner describes it: upstream's
 //! `inspect.metal3.io/hardwaredetails`. It is shown and stored as `HardwareData`, and removed from the object.
 //! No disk is ever chosen from it: before a write the agent looks for itself.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    BareMetalHost, HardwareDetails,
-    bare_metal_host::{InspectionMode, annotations, requests},
-};
+use firesteel_resources::bare_metal_host::{InspectionMode, annotations, requests};
+use firesteel_resources::{BareMetalHost, HardwareDetails};
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect},
-        inputs::HostInputs,
-    },
-    turn::StepDraft,
-};
+use crate::host::model::{HostEffect, HostInputs};
+use crate::host::turn::StepDraft;
 
 /// Takes the description over, or says why not; in both cases its annotation goes.
 pub(crate) fn take(turn: &mut StepDraft<'_>) {
@@ -22,22 +15,18 @@ pub(crate) fn take(turn: &mut StepDraft<'_>) {
     match details {
         Err(why) => {
             let text = format!("metadata.annotations[{}] {why}", annotations::HARDWARE_DETAILS);
-            turn.event(EventSeverity::Warning, EventReason::InvalidAnnotationValue, text);
+            turn.warn(EventReason::InvalidAnnotationValue, text);
         }
         Ok(_) if !may_take(turn.seen) => {
             let text = "the hardware details are ignored: the host was inspected, and inspection is not disabled";
-            turn.event(EventSeverity::Warning, EventReason::RemoveAnnotation, text);
+            turn.warn(EventReason::RemoveAnnotation, text);
         }
         Ok(details) => {
             turn.effect(HostEffect::SupplyHardware { details: Box::new(details) });
-            turn.event(
-                EventSeverity::Normal,
-                EventReason::UpdateHardwareDetails,
-                "the hardware is taken from the annotation",
-            );
+            turn.event(EventReason::UpdateHardwareDetails, "the hardware is taken from the annotation");
         }
     }
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::HARDWARE_DETAILS.to_owned() });
+    turn.remove_annotation(annotations::HARDWARE_DETAILS);
 }
 
 /// What the status shows from now on, where something was supplied.
@@ -46,7 +35,7 @@ pub(crate) fn shown(seen: &HostInputs) -> Option<HardwareDetails> {
     may_take(seen).then_some(details)
 }
 
-/// As upstream: when inspection is disabled, or nothing is known.
+/// Whether the description may be taken: if inspection is disabled, or nothing is known (upstream).
 fn may_take(seen: &HostInputs) -> bool {
     is_disabled(&seen.host) || seen.hardware.is_none()
 }

@@ -8,13 +8,9 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::HardwareRecord;
 
-use crate::{
-    disk::{DiskChoice, DiskIdentity, OwnerNamedPlaces, identity, record_of},
-    host::{
-        model::{effect::EventSeverity, memory::HostMemory},
-        turn::StepDraft,
-    },
-};
+use crate::disk::{DiskChoice, DiskIdentity, OwnerNamedPlaces, identity, record_of};
+use crate::host::model::HostMemory;
+use crate::host::turn::StepDraft;
 
 /// What the place of this disk was bound to, if that is another disk.
 pub(crate) fn bound<'a>(memory: &'a HostMemory, choice: &DiskChoice) -> Option<&'a DiskIdentity> {
@@ -38,7 +34,7 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     turn.memory.rebind_paths = None;
     for (old, new) in changes(&known(&turn.memory), record) {
         let text = format!("{old} is not there any more, and its path means {new} from now on");
-        turn.event(EventSeverity::Warning, EventReason::PathRebound, text);
+        turn.warn(EventReason::PathRebound, text);
         replace(&mut turn.memory, &old, &new);
     }
 }

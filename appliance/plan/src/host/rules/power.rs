@@ -3,34 +3,16 @@
 
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{
-    model::{
-        effect::HostReason,
-        inputs::{BmcFault, BmcFaultKind, HostPower},
-        memory::work::PowerTask,
-        orders::BmcAction,
-    },
-    rules::bmc_access,
-    turn::{
-        StepDraft,
-        bmc::{BmcCallProgress, call},
-        format_duration, later,
-    },
-};
-
-pub(crate) enum PowerOutcome {
-    /// The power is as wanted, by a fresh look.
-    Reached,
-    /// Not yet, or not this time: the reason says which.
-    Waiting(HostReason),
-}
+use crate::host::model::{BmcAction, BmcFault, BmcFaultKind, HostPower, HostReason, PowerTask};
+use crate::host::rules::bmc_access;
+use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
 /// What power that cannot be changed is called.
 const KIND: ErrorType = ErrorType::PowerManagement;
 
-/// Brings the power to what is wanted. `hard`: no OS is there that could shut down.
+/// Brings the power to what is wanted; `Ok` where it is so by a fresh look. `hard`: no OS is there that could shut down.
 #[track_caller]
-pub(crate) fn reach(turn: &mut StepDraft<'_>, on: bool, hard: bool) -> PowerOutcome {
+pub(crate) fn reach(turn: &mut StepDraft<'_>, on: bool, hard: bool) -> Result<(), HostReason> {
     let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
     let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
     let age = turn.seen.bmc.power_at.map(|at| turn.now.duration_since(at));
@@ -44,23 +26,23 @@ pub(crate) fn reach(turn: &mut StepDraft<'_>, on: bool, hard: bool) -> PowerOutc
     let ordering = pending.is_some() && !looking;
     // The answer is taken when it comes: left until the next look, it would pass for that one's.
     if !ordering && (looking || age.is_none_or(|age| age > age_max)) {
-        match call(turn, BmcAction::Probe) {
+        match turn.call(BmcAction::Probe) {
             // What is seen now is its answer.
             BmcCallProgress::Done => {}
             // A look now and then does not unsettle what rests as it was seen last.
             BmcCallProgress::Waiting(_) if was_steady => {}
-            BmcCallProgress::Waiting(reason) => return PowerOutcome::Waiting(reason),
-            BmcCallProgress::Failed(fault) => return PowerOutcome::Waiting(bmc_access::failed(turn, KIND, &fault)),
+            BmcCallProgress::Waiting(reason) => return Err(reason),
+            BmcCallProgress::Failed(fault) => return Err(bmc_access::failed(turn, KIND, &fault)),
         }
     }
     let reached = is_seen(turn, on);
     if reached && !ordering {
         turn.memory.power = None;
-        return PowerOutcome::Reached;
+        return Ok(());
     }
     let work = turn.memory.power.clone().filter(|work| work.want_on == on);
     let work = work.unwrap_or(PowerTask { want_on: on, hard, since: turn.now, ordered: false });
-    change(turn, work)
+    Err(change(turn, work))
 }
 
 fn is_seen(turn: &StepDraft<'_>, on: bool) -> bool {
@@ -72,7 +54,7 @@ fn is_seen(turn: &StepDraft<'_>, on: bool) -> bool {
 }
 
 #[track_caller]
-fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> PowerOutcome {
+fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> HostReason {
     let waited = turn.now.duration_since(work.since);
     let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
     turn.deadline(later(work.since, limit));
@@ -82,7 +64,7 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> PowerOutcome {
             let (order, state) = if work.want_on { ("power-on", "off") } else { ("power-off", "on") };
             let text =
                 format!("the BMC accepted {order} but the host is still {state} after {}", format_duration(waited));
-            return PowerOutcome::Waiting(turn.fail(KIND, text));
+            return turn.fail(KIND, text);
         }
         // The OS did not shut down in time.
         work = PowerTask { hard: true, since: turn.now, ordered: false, ..work };
@@ -90,14 +72,13 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> PowerOutcome {
     if work.ordered {
         turn.memory.power = Some(work);
         let wake = turn.limits().power_poll_changing;
-        return PowerOutcome::Waiting(turn.wait_in_state(wake, "waiting for the power to change"));
+        return turn.wait_in_state(wake, "waiting for the power to change");
     }
     let action = if work.want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard: work.hard } };
-    let result = call(turn, action);
-    let ordered = match result {
+    let ordered = match turn.call(action) {
         BmcCallProgress::Waiting(reason) => {
             turn.memory.power = Some(work);
-            return PowerOutcome::Waiting(reason);
+            return reason;
         }
         BmcCallProgress::Done => true,
         // A soft power-off that the BMC refuses is tried hard at once: some have no soft one. What it was not asked
@@ -108,9 +89,9 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> PowerOutcome {
         }
         BmcCallProgress::Failed(fault) => {
             turn.memory.power = None;
-            return PowerOutcome::Waiting(bmc_access::failed(turn, KIND, &fault));
+            return bmc_access::failed(turn, KIND, &fault);
         }
     };
     turn.memory.power = Some(PowerTask { ordered, since: turn.now, ..work });
-    PowerOutcome::Waiting(turn.wait_in_state(jiff::SignedDuration::from_secs(1), "waiting for the power to change"))
+    turn.wait_in_state(jiff::SignedDuration::from_secs(1), "waiting for the power to change")
 }

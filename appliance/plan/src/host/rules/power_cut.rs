@@ -15,27 +15,11 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, cleaning::CleaningPolicies};
 use jiff::SignedDuration;
 
-use crate::{
-    disk::{CleaningMethod, NextOwner},
-    host::{
-        model::{
-            effect::{EventSeverity, HostReason},
-            inputs::BmcFaultKind,
-            memory::{HostState, work::BootWait},
-            orders::BmcAction,
-            power_cut::{CleanBoot, OverrideUse, PowerCut},
-        },
-        rules::{
-            bmc_access, consumer_data,
-            power_off::{NOT_SHOWN, PowerOffCheck, check_power_off},
-        },
-        turn::{
-            StepDraft, attempt,
-            bmc::{BmcCallProgress, call, fault_text},
-            format_duration, later,
-        },
-    },
-};
+use crate::disk::{CleaningMethod, NextOwner};
+use crate::host::model::{BmcAction, BmcFaultKind, BootWait, CleanBoot, HostReason, HostState, OverrideUse, PowerCut};
+use crate::host::rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off};
+use crate::host::rules::{bmc_access, consumer_data};
+use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
 /// A host that is on again each time is reset after so many tries.
 const TRIES_MAX: u32 = 3;
@@ -54,20 +38,8 @@ fn is_graded(policies: &CleaningPolicies, next: NextOwner) -> bool {
 /// Says whether the next work on the host is an erasure that claims a grade.
 pub(crate) fn is_next(turn: &StepDraft<'_>) -> bool {
     let next = consumer_data::next_owner(turn);
-    let cleans = match turn.memory.state {
-        HostState::Deprovisioning => true,
-        HostState::Preparing => next == NextOwner::Another,
-        HostState::New
-        | HostState::Unmanaged
-        | HostState::Registering
-        | HostState::Inspecting
-        | HostState::Available
-        | HostState::Provisioning
-        | HostState::Provisioned
-        | HostState::ExternallyProvisioned
-        | HostState::PoweringOff
-        | HostState::Deleting => false,
-    };
+    let state = &turn.memory.state;
+    let cleans = *state == HostState::Deprovisioning || *state == HostState::Preparing && next == NextOwner::Another;
     turn.has_bmc() && cleans && is_graded(&turn.requests.cleaning, next)
 }
 
@@ -109,7 +81,7 @@ pub(crate) fn run(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostR
 /// Opens an attempt whose token is not out, unless this step has done so.
 fn begin(turn: &mut StepDraft<'_>) -> PowerCut {
     if turn.memory.attempt == turn.seen.memory.attempt {
-        attempt::open(turn);
+        turn.open_attempt();
     }
     let agent = turn.seen.agent.as_ref().map(|agent| agent.attempt);
     let before = turn.memory.clean_boot.as_ref();
@@ -133,13 +105,13 @@ fn go_on(turn: &mut StepDraft<'_>, cut: &mut PowerCut, kind: ErrorType) -> Resul
         PowerOffCheck::Off => {
             let text =
                 format!("the BMC shows that the host is off, before it is erased (attempt {})", turn.memory.attempt);
-            turn.event(EventSeverity::Normal, EventReason::SwitchedOff, text);
+            turn.event(EventReason::SwitchedOff, text);
             return Ok(());
         }
         PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
         // One that says no is asked again for a while: it may only be busy.
         PowerOffCheck::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => {
-            fault_text(turn, &fault)
+            turn.fault_text(&fault)
         }
         PowerOffCheck::Failed(fault) => {
             turn.memory.boot = None;
@@ -161,7 +133,7 @@ fn go_on(turn: &mut StepDraft<'_>, cut: &mut PowerCut, kind: ErrorType) -> Resul
 
 fn give_up(turn: &mut StepDraft<'_>, cut: &mut PowerCut, why: String) {
     let text = format!("the host is reset without being seen off ({why}): its erasure will be called unverified");
-    turn.event(EventSeverity::Warning, EventReason::ResetAccepted, text);
+    turn.warn(EventReason::ResetAccepted, text);
     cut.unseen = Some(why);
 }
 
@@ -206,14 +178,14 @@ pub(crate) fn read_once(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     }
     let pending = turn.memory.bmc.call.as_ref().filter(|pending| pending.call.action == BmcAction::ReadOnce);
     let asked_at = pending.map_or(turn.now, |pending| pending.asked_at);
-    let unread = match call(turn, BmcAction::ReadOnce) {
+    let unread = match turn.call(BmcAction::ReadOnce) {
         BmcCallProgress::Waiting(_) if turn.now.duration_since(asked_at) > turn.limits().power_change => {
             Some("the BMC does not answer".to_owned())
         }
         BmcCallProgress::Waiting(reason) => return Err(reason),
         BmcCallProgress::Done => turn.seen.bmc.once_unread.clone(),
         BmcCallProgress::Failed(fault) => {
-            let why = fault_text(turn, &fault);
+            let why = turn.fault_text(&fault);
             if let Some(reason) = wait_for_power_check(turn, &why) {
                 return Err(reason);
             }

@@ -1,21 +1,10 @@
 //! Switching a host off and seeing it off, for all who need that: one order, and a look from time to time. Pure.
 //!
-//! What follows where it is not seen is the caller's to say: [`super::cut`] boots the host unproven, and a claim of
-//! several machines goes to a person.
+//! What follows where it is not seen is the caller's to say: [`super::power_cut`] boots the host unproven, and a claim
+//! of several machines goes to a person.
 
-use crate::host::{
-    model::{
-        effect::HostReason,
-        inputs::{BmcFault, HostPower},
-        orders::BmcAction,
-        power_cut::PowerCut,
-    },
-    turn::{
-        StepDraft,
-        bmc::{BmcCallProgress, call},
-        later,
-    },
-};
+use crate::host::model::{BmcAction, BmcFault, HostPower, HostReason, PowerCut};
+use crate::host::turn::{BmcCallProgress, StepDraft, later};
 
 /// Why a host that was ordered off does not count as off.
 pub(crate) const NOT_SHOWN: &str = "the BMC accepted power-off and does not show that the host is off";
@@ -40,7 +29,7 @@ pub(crate) fn check_power_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> P
     if !is_asked && cut.asked_at.is_some_and(|at| turn.now < later(at, pause)) {
         return PowerOffCheck::NotYet;
     }
-    match call(turn, action) {
+    match turn.call(action) {
         BmcCallProgress::Waiting(reason) => PowerOffCheck::Waiting(reason),
         BmcCallProgress::Done => {
             (cut.is_ordered, cut.asked_at) = (true, Some(turn.now));

@@ -2,24 +2,15 @@
 //! user data is a config that Ignition takes, and one disk is named. None of it touches the host.
 
 use firesteel_facts::shown_url;
-use firesteel_resources::{
-    Image, RootDeviceHints,
-    bare_metal_host::{ErrorType, image_form::unwritable},
-};
+use firesteel_resources::bare_metal_host::ErrorType;
+use firesteel_resources::bare_metal_host::image_form::unwritable;
+use firesteel_resources::{Image, RootDeviceHints};
+use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    disk::{names_kernel_device, select_disk, size_text},
-    host::{
-        model::{
-            effect::{HostEffect, HostReason},
-            inputs::{ImageInputs, UserDataInputs},
-            memory::disks::DiskPlan,
-            orders::ReadyImage,
-        },
-        rules::{freeze, guards, path_binding},
-        turn::{StepDraft, format_duration, later},
-    },
-};
+use crate::disk::{names_kernel_device, select_disk, size_text};
+use crate::host::model::{DiskPlan, HostEffect, HostReason, ImageInputs, ReadyImage, UserDataInputs};
+use crate::host::rules::{freeze, guards, path_binding};
+use crate::host::turn::{StepDraft, format_duration, later};
 
 const KIND: ErrorType = ErrorType::Provisioning;
 
@@ -65,35 +56,13 @@ pub(crate) fn image(turn: &mut StepDraft<'_>, wanted: &Image) -> Result<ReadyIma
             Err(turn.wait_in_state(poll, format!("fetching the image {url}")))
         }
         ImageInputs::Waiting { ahead, moved_at } => {
-            let stall = turn.limits().image_queue;
             let text = format!("waiting to fetch the image {url}: {ahead} other images come before it");
-            let still = turn.now.duration_since(moved_at);
-            if still > stall {
-                turn.deadline(later(turn.now, stall));
-                return Err(turn.blocked(
-                    KIND,
-                    poll,
-                    format!("{text}; none of them ended for {}", format_duration(still)),
-                ));
-            }
-            turn.deadline(later(moved_at, stall));
-            Err(turn.wait_in_state(poll, text))
+            Err(await_image(turn, text, moved_at, turn.limits().image_queue, "none of them ended"))
         }
         ImageInputs::Fetching { done_bytes, total_bytes, progress_at } => {
-            let stall = turn.limits().image_stall;
             let of = total_bytes.map(|total| format!(" of {}", size_text(total))).unwrap_or_default();
             let text = format!("fetching the image {url}: {}{of}", size_text(done_bytes));
-            let still = turn.now.duration_since(progress_at);
-            if still > stall {
-                turn.deadline(later(turn.now, stall));
-                return Err(turn.blocked(
-                    KIND,
-                    poll,
-                    format!("{text}; nothing received for {}", format_duration(still)),
-                ));
-            }
-            turn.deadline(later(progress_at, stall));
-            Err(turn.wait_in_state(poll, text))
+            Err(await_image(turn, text, progress_at, turn.limits().image_stall, "nothing received"))
         }
         ImageInputs::Failed { .. } if turn.requests.retry => {
             turn.deadline(later(turn.now, turn.limits().image_stall));
@@ -113,6 +82,25 @@ pub(crate) fn image(turn: &mut StepDraft<'_>, wanted: &Image) -> Result<ReadyIma
             Err(turn.wait_in_state(poll, format!("fetching the image {url} again")))
         }
     }
+}
+
+/// Waits for an image; shows an obstacle where nothing has moved for longer than the limit.
+#[track_caller]
+fn await_image(
+    turn: &mut StepDraft<'_>,
+    text: String,
+    moved_at: Timestamp,
+    limit: SignedDuration,
+    standstill: &str,
+) -> HostReason {
+    let poll = turn.limits().secret_retry;
+    let still = turn.now.duration_since(moved_at);
+    if still > limit {
+        turn.deadline(later(turn.now, limit));
+        return turn.blocked(KIND, poll, format!("{text}; {standstill} for {}", format_duration(still)));
+    }
+    turn.deadline(later(moved_at, limit));
+    turn.wait_in_state(poll, text)
 }
 
 /// Digest of the user data, and the configs of this appliance that it fetches.

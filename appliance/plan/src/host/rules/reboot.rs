@@ -10,35 +10,19 @@
 //! host that is off, or is to be off, is fulfilled already (upstream).
 
 use firesteel_facts::EventReason;
-use firesteel_resources::bare_metal_host::{
-    ErrorType,
-    annotations::{self, RebootMode, RebootRequest},
-};
+use firesteel_resources::bare_metal_host::ErrorType;
+use firesteel_resources::bare_metal_host::annotations::{self, RebootMode, RebootRequest};
 use jiff::SignedDuration;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect, HostReason},
-        inputs::HostPower,
-        memory::{HostState, work::RebootWork},
-        orders::{BmcAction, PlanKind},
-    },
-    rules::{
-        bmc_access, overrides,
-        power::{self, PowerOutcome},
-    },
-    turn::{
-        StepDraft,
-        attempt::{self, AgentPresence},
-        bmc::{BmcCallProgress, call},
-    },
-};
+use crate::host::model::{BmcAction, HostPower, HostReason, HostState, PlanKind, RebootWork};
+use crate::host::rules::{bmc_access, overrides, power};
+use crate::host::turn::{AgentPresence, BmcCallProgress, StepDraft};
 
 /// How the power of a host that has an OS is.
 pub(crate) enum DesiredPower {
     On,
     Off,
-    /// By these.
+    /// The host is held off by these.
     HeldOff(Vec<String>),
     /// It is to be off and stays on.
     PowerOffDisabled,
@@ -58,38 +42,34 @@ pub(crate) fn keep(turn: &mut StepDraft<'_>) -> Result<DesiredPower, HostReason>
         return Ok(DesiredPower::PowerOffDisabled);
     }
     let hard = held.as_ref().is_some_and(|held| held.mode == RebootMode::Hard);
-    match power::reach(turn, on, hard) {
-        PowerOutcome::Waiting(reason) => Err(reason),
-        PowerOutcome::Reached => {
-            turn.memory.failure = None;
-            Ok(match held {
-                Some(held) => DesiredPower::HeldOff(held.holders),
-                None if on => DesiredPower::On,
-                None => DesiredPower::Off,
-            })
-        }
-    }
+    power::reach(turn, on, hard)?;
+    turn.memory.failure = None;
+    Ok(match held {
+        Some(held) => DesiredPower::HeldOff(held.holders),
+        None if on => DesiredPower::On,
+        None => DesiredPower::Off,
+    })
 }
 
-/// Without a BMC nobody can do it from here.
+/// Refuses a reboot of a host without a BMC.
 pub(crate) fn refuse(turn: &mut StepDraft<'_>) {
     if turn.requests.reboot.is_some() {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-        turn.event(EventSeverity::Warning, EventReason::RebootRefused, "there is no BMC: reboot the host by hand");
+        turn.remove_annotation(annotations::REBOOT);
+        turn.warn(EventReason::RebootRefused, "there is no BMC: reboot the host by hand");
     }
 }
 
 #[track_caller]
 fn take_over(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(request) = turn.requests.reboot else { return Ok(()) };
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
+    turn.remove_annotation(annotations::REBOOT);
     let hard = request.mode == RebootMode::Hard;
     match &mut turn.memory.reboot {
         // The one under way is the one that is asked for now.
         Some(work) => work.hard |= hard && !work.down,
         none => {
             *none = Some(RebootWork { hard, down: false });
-            turn.event(EventSeverity::Normal, EventReason::RebootRequested, "a reboot was asked for");
+            turn.event(EventReason::RebootRequested, "a reboot was asked for");
         }
     }
     let poll = turn.limits().secret_retry;
@@ -106,65 +86,57 @@ fn carry_out(turn: &mut StepDraft<'_>, on: bool) -> Result<(), HostReason> {
     if !on || is_off && !work.down {
         turn.memory.reboot = None;
         turn.memory.power = None;
-        turn.event(EventSeverity::Normal, EventReason::RebootNotNeeded, "the host is off, or is to be off");
+        turn.event(EventReason::RebootNotNeeded, "the host is off, or is to be off");
         return Ok(());
     }
     let can_power_off = !turn.seen.host.spec.disable_power_off;
     if !work.down && (work.hard || !can_power_off) {
-        return Err(match call(turn, BmcAction::Cycle) {
+        return Err(match turn.call(BmcAction::Cycle) {
             BmcCallProgress::Waiting(reason) => reason,
             BmcCallProgress::Failed(fault) => bmc_access::failed(turn, ErrorType::PowerManagement, &fault),
             BmcCallProgress::Done => rebooted(turn),
         });
     }
-    Err(match power::reach(turn, work.down, false) {
-        PowerOutcome::Waiting(reason) => reason,
-        PowerOutcome::Reached if work.down => rebooted(turn),
-        PowerOutcome::Reached => {
-            work.down = true;
-            turn.memory.reboot = Some(work);
-            turn.wait_in_state(SignedDuration::ZERO, "rebooting: the host is off")
-        }
-    })
+    power::reach(turn, work.down, false)?;
+    if work.down {
+        return Err(rebooted(turn));
+    }
+    work.down = true;
+    turn.memory.reboot = Some(work);
+    Err(turn.wait_in_state(SignedDuration::ZERO, "rebooting: the host is off"))
 }
 
 #[track_caller]
 fn rebooted(turn: &mut StepDraft<'_>) -> HostReason {
     turn.memory.reboot = None;
     turn.memory.failure = None;
-    turn.event(EventSeverity::Normal, EventReason::Rebooted, "the host was rebooted");
+    turn.event(EventReason::Rebooted, "the host was rebooted");
     turn.wait_in_state(SignedDuration::from_secs(1), "the host was rebooted")
 }
 
 /// A request in a state in which no OS of the owner's runs: it does not wait for the OS that comes.
 pub(crate) fn without_os(turn: &mut StepDraft<'_>) {
     let Some(request) = turn.requests.reboot else { return };
-    match turn.memory.state {
-        HostState::Available | HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning => {}
-        HostState::New
-        | HostState::Unmanaged
-        | HostState::Registering
-        | HostState::Preparing
-        | HostState::Provisioned
-        | HostState::ExternallyProvisioned
-        | HostState::PoweringOff
-        | HostState::Deleting => return,
-    }
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-    if let Err(why) = may_force(turn, request) {
-        turn.event(EventSeverity::Warning, EventReason::RebootIgnored, why);
+    if !matches!(
+        turn.memory.state,
+        HostState::Available | HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning
+    ) {
         return;
     }
-    turn.event(EventSeverity::Normal, EventReason::RebootRequested, "a reboot was asked for by force");
-    let old = turn.memory.attempt;
-    let is_here = matches!(attempt::presence(turn), AgentPresence::Alive | AgentPresence::Quiet);
+    turn.remove_annotation(annotations::REBOOT);
+    if let Err(why) = may_force(turn, request) {
+        turn.warn(EventReason::RebootIgnored, why);
+        return;
+    }
+    turn.event(EventReason::RebootRequested, "a reboot was asked for by force");
+    let is_here = matches!(turn.presence(), AgentPresence::Alive | AgentPresence::Quiet);
     if is_here {
-        turn.effect(HostEffect::AbortAgent { attempt: old, reason: "a reboot was asked for by force".to_owned() });
+        turn.abort_agent("a reboot was asked for by force");
     } else if turn.memory.state == HostState::Available {
         turn.memory.reboot = Some(RebootWork { hard: true, down: false });
         return;
     }
-    attempt::open(turn);
+    turn.open_attempt();
 }
 
 /// Whether a request may end what is under way.
@@ -176,7 +148,7 @@ fn may_force(turn: &StepDraft<'_>, request: RebootRequest) -> Result<(), &'stati
     if matches!(plan, Some(PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_))) {
         return Err("the host's disk is being changed; what changes a disk is not interrupted");
     }
-    let is_alive = attempt::presence(turn) == AgentPresence::Alive;
+    let is_alive = turn.presence() == AgentPresence::Alive;
     if !turn.has_bmc() && !is_alive {
         return Err("there is no BMC: reboot the host by hand");
     }

@@ -1,5 +1,5 @@
 //! Which disks were blank, or this host's own, when the present owner got them. What that owner broke or planted there
-//! since exempts nothing from erasure ([`firesteel_contents::Own::was_vacant`]).
+//! since exempts nothing from erasure ([`firesteel_contents::OwnershipClaim::was_vacant`]).
 //!
 //! | what happens | a disk |
 //! |---|---|
@@ -16,13 +16,9 @@
 
 use firesteel_resources::{BareMetalHost, HardwareRecord, hardware::DiskRecord};
 
-use crate::{
-    disk::{CleaningProof, DiskIdentity, identity_of, is_mark_of, record_of, shortfall, unite},
-    host::{
-        model::memory::{HostMemory, HostState},
-        turn::StepDraft,
-    },
-};
+use crate::disk::{CleaningProof, DiskIdentity, identity_of, is_mark_of, record_of, shortfall, unite};
+use crate::host::model::{HostMemory, HostState};
+use crate::host::turn::StepDraft;
 
 /// What is this host's on a disk: names that its volumes bear (its own, and those of its consumers), and GUIDs of the
 /// tables that its installations got.

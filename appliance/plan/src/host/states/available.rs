@@ -1,54 +1,34 @@
-//! Available: inspected, clean, nobody's. The power is kept as asked; an agent that is there waits
+//! Available: inspected, clean, without an owner. The power is kept as asked; an agent that is there waits
 //! for its next plan, so that an image that is wanted soon needs no further boot.
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::{
-    disk::NextOwner,
-    host::{
-        model::{
-            effect::{EventSeverity, HostReason},
-            memory::HostState,
-            orders::PlanKind,
-        },
-        rules::{
-            agent, bmc_access, consumer_data, freeze, owner_hardware,
-            power::{self, PowerOutcome},
-            preconditions, reboot,
-        },
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPresence},
-            frozen, gate, slot,
-        },
-    },
-};
+use crate::disk::NextOwner;
+use crate::host::model::HostState;
+use crate::host::rules::{agent, bmc_access, consumer_data, freeze, owner_hardware, power, preconditions, reboot};
+use crate::host::turn::{AgentPresence, StateStep, StepDraft, frozen, gate};
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let spec = &turn.seen.host.spec;
     agent::keep_fresh(turn);
     preconditions::prefetch(turn);
     if spec.externally_provisioned {
-        return turn.go(HostState::ExternallyProvisioned, "somebody else installed its OS");
+        return Ok(turn.go(HostState::ExternallyProvisioned, "its OS was not installed from here"));
     }
     if turn.requests.inspect && !turn.is_deleting() && !owner_hardware::is_disabled(&turn.seen.host) {
-        if let Err(reason) = slot::take(turn) {
-            return reason;
-        }
-        turn.event(EventSeverity::Normal, EventReason::InspectionStarted, "an inspection was asked for");
-        return turn.go(HostState::Inspecting, "an inspection was asked for");
+        turn.take_slot()?;
+        turn.event(EventReason::InspectionStarted, "an inspection was asked for");
+        return Ok(turn.go(HostState::Inspecting, "an inspection was asked for"));
     }
     if consumer_data::next_owner(turn) == NextOwner::Another {
-        if let Err(reason) = gate::is_unlocked(turn) {
-            return reason;
-        }
-        let text = "the host's owner changed: its disks are erased before somebody else gets them";
-        turn.event(EventSeverity::Normal, EventReason::OwnerChanged, text);
-        return turn.go(HostState::Preparing, text);
+        gate::is_unlocked(turn)?;
+        let text = "the host's owner changed: its disks are erased before another owner gets them";
+        turn.event(EventReason::OwnerChanged, text);
+        return Ok(turn.go(HostState::Preparing, text));
     }
     if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {
-        return turn.go(HostState::Preparing, "spec.rootDeviceHints changed");
+        return Ok(turn.go(HostState::Preparing, "spec.rootDeviceHints changed"));
     }
     if spec.image != turn.memory.last_attempted_image {
         turn.memory.provision_failures = 0;
@@ -60,15 +40,11 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     if spec.online && spec.wanted_image().is_some() { wanted(turn) } else { idle(turn) }
 }
 
-fn wanted(turn: &mut StepDraft<'_>) -> HostReason {
-    if let Some(image) = turn.seen.host.spec.wanted_image()
-        && let Err(reason) = preconditions::writable(turn, image, "nothing was written")
-    {
-        return reason;
+fn wanted(turn: &mut StepDraft<'_>) -> StateStep {
+    if let Some(image) = turn.seen.host.spec.wanted_image() {
+        preconditions::writable(turn, image, "nothing was written")?;
     }
-    if let Err(reason) = gate::is_unlocked(turn) {
-        return reason;
-    }
+    gate::is_unlocked(turn)?;
     let failures = turn.memory.provision_failures;
     if failures >= turn.limits().provision_failures_max {
         let last = turn.memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
@@ -77,79 +53,58 @@ fn wanted(turn: &mut StepDraft<'_>) -> HostReason {
             "{failures} installations failed; change spec.image or run `firesteel retry` to try again; \
              the last one: {last}"
         );
-        return turn.stuck(ErrorType::Provisioning, text);
+        return Ok(turn.stuck(ErrorType::Provisioning, text));
     }
-    if let Err(reason) = turn.may_try() {
-        return reason;
-    }
-    if let Err(reason) = slot::take(turn) {
-        return reason;
-    }
+    turn.may_try()?;
+    turn.take_slot()?;
     turn.memory.last_attempted_image = turn.seen.host.spec.image.clone();
     turn.memory.disk = None;
-    // A boot that was awaited while nobody needed it tells nothing any more.
+    // A boot that was awaited without need says nothing any more.
     let hello = turn.limits().hello;
     turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
-    turn.event(EventSeverity::Normal, EventReason::ProvisioningStarted, "an image is wanted");
-    turn.go_failed(HostState::Provisioning, "an image is wanted")
+    turn.event(EventReason::ProvisioningStarted, "an image is wanted");
+    Ok(turn.go_failed(HostState::Provisioning, "an image is wanted"))
 }
 
-fn idle(turn: &mut StepDraft<'_>) -> HostReason {
-    if let Err(reason) = frozen::may_destroy(turn, ErrorType::Provisioning) {
-        // Whatever runs on it is not switched off by an intent that is older.
-        return reason;
-    }
+fn idle(turn: &mut StepDraft<'_>) -> StateStep {
+    // Whatever runs on it is not switched off by an intent that is older.
+    frozen::may_destroy(turn, ErrorType::Provisioning)?;
     if freeze::needs_mark_check(turn) {
         let text = "available; the store was restored from a backup, so the host's power is left as it is until it is \
                     inspected again (annotation inspect.metal3.io) or an image is wanted";
-        return turn.wait_in_state(turn.limits().slow_poll, text);
+        return Ok(turn.wait_in_state(turn.limits().slow_poll, text));
     }
-    if turn.has_bmc()
-        && let Err(reason) = bmc_access::verify(turn)
-    {
-        return reason;
+    if turn.has_bmc() {
+        bmc_access::verify(turn)?;
     }
-    let online = match reboot::available(turn) {
-        Ok(online) => online,
-        Err(reason) => return reason,
-    };
-    let alive = attempt::presence(turn) == AgentPresence::Alive;
+    let online = reboot::available(turn)?;
+    let alive = turn.presence() == AgentPresence::Alive;
     let poll = turn.limits().power_poll;
     if online && alive {
-        return turn.wait_in_state(poll, "available; the agent waits for a plan");
+        return Ok(turn.wait_in_state(poll, "available; the agent waits for a plan"));
     }
     if !online && alive && !turn.seen.host.spec.disable_power_off {
-        if !turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::PowerOff) {
-            turn.issue(PlanKind::PowerOff);
-        } else {
-            turn.issue_again();
-        }
-        return turn.wait_in_state(turn.limits().secret_retry, "available; the agent switches the host off");
+        turn.issue_power_off();
+        return Ok(turn.wait_in_state(turn.limits().secret_retry, "available; the agent switches the host off"));
     }
     if !turn.has_bmc() {
         let text = if online {
-            "available; the host is off or runs something else, and without a BMC somebody must switch it on"
+            "available; the host is off or runs something else, and without a BMC a person must switch it on"
         } else {
             "available"
         };
-        return turn.wait_in_state(poll, text);
+        return Ok(turn.wait_in_state(poll, text));
     }
     keep_power(turn, online)
 }
 
-fn keep_power(turn: &mut StepDraft<'_>, online: bool) -> HostReason {
+fn keep_power(turn: &mut StepDraft<'_>, online: bool) -> StateStep {
     if !online && turn.seen.host.spec.disable_power_off {
-        return turn.wait_in_state(turn.limits().power_poll, "available; power-off is disabled");
+        return Ok(turn.wait_in_state(turn.limits().power_poll, "available; power-off is disabled"));
     }
-    if let Err(reason) = turn.may_try() {
-        return reason;
-    }
-    match power::reach(turn, online, true) {
-        PowerOutcome::Waiting(reason) => reason,
-        PowerOutcome::Reached => {
-            turn.memory.failure = None;
-            let text = if online { "available, switched on" } else { "available, switched off" };
-            turn.wait_in_state(turn.limits().power_poll, text)
-        }
-    }
+    turn.may_try()?;
+    power::reach(turn, online, true)?;
+    turn.memory.failure = None;
+    let text = if online { "available, switched on" } else { "available, switched off" };
+    Ok(turn.wait_in_state(turn.limits().power_poll, text))
 }

@@ -4,13 +4,11 @@
 
 use firesteel_resources::bare_metal_host::FINALIZER;
 
-use crate::host::{
-    model::effect::{HostEffect, HostReason},
-    rules::consumer_data,
-    turn::StepDraft,
-};
+use crate::host::model::HostEffect;
+use crate::host::rules::consumer_data;
+use crate::host::turn::{StateStep, StepDraft};
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     if turn.memory.leaves_data() {
         let disk = match &turn.memory.tenant {
             _ if turn.memory.holds_unknown => None,
@@ -31,5 +29,5 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
             format!("the object is let go; it stays until its other finalizers are removed: {}", others.join(", "))
         }
     };
-    turn.wait_in_state(turn.limits().secret_retry, text)
+    Ok(turn.wait_in_state(turn.limits().secret_retry, text))
 }

@@ -8,34 +8,21 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::{
-    disk::NextOwner,
-    host::{
-        model::{
-            effect::{EventSeverity, HostEffect, HostReason},
-            memory::HostState,
-        },
-        rules::{agent, cleaning, consumer_data, freeze},
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPlanProgress, AgentPresence},
-            slot,
-        },
-    },
-};
+use crate::disk::NextOwner;
+use crate::host::model::{HostReason, HostState};
+use crate::host::rules::{agent, cleaning, consumer_data, freeze};
+use crate::host::turn::{AgentPlanProgress, AgentPresence, StateStep, StepDraft};
 
 const KIND: ErrorType = ErrorType::Provisioning;
 
 /// Moves there; the failure of the state that was left is forgotten.
 #[track_caller]
-pub(crate) fn enter(turn: &mut StepDraft<'_>, why: impl Into<String>) -> HostReason {
-    if turn.memory.state == HostState::Provisioned
-        && let Err(reason) = slot::take(turn)
-    {
-        return reason;
+pub(crate) fn enter(turn: &mut StepDraft<'_>, why: impl Into<String>) -> StateStep {
+    if turn.memory.state == HostState::Provisioned {
+        turn.take_slot()?;
     }
     turn.memory.failure = None;
-    enter_failed(turn, why)
+    Ok(enter_failed(turn, why))
 }
 
 /// Moves there with the failure kept beside the state.
@@ -45,55 +32,46 @@ pub(crate) fn enter_failed(turn: &mut StepDraft<'_>, why: impl Into<String>) -> 
     // Its OS runs, and may ask for the host's boot script.
     turn.memory.opened &= turn.memory.state != HostState::Provisioned || !turn.has_bmc();
     let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
-    let may_write = matches!(attempt::presence(turn), AgentPresence::Alive | AgentPresence::Quiet) && !has_failed(turn);
+    let may_write = matches!(turn.presence(), AgentPresence::Alive | AgentPresence::Quiet) && !has_failed(turn);
     if writes && may_write {
         // The agent may be writing; its reboot brings it back with the next attempt.
-        turn.effect(HostEffect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
-        attempt::open(turn);
+        turn.abort_agent(why.clone());
+        turn.open_attempt();
     }
     turn.memory.plan = None;
     consumer_data::confirm(turn);
-    turn.event(EventSeverity::Normal, EventReason::DeprovisioningStarted, why.clone());
+    turn.event(EventReason::DeprovisioningStarted, why.clone());
     let reason = turn.go_failed(HostState::Deprovisioning, why);
-    if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
+    if turn.current_agent().is_some_and(|agent| agent.rebooted) {
         // It waits for its script, and the token of this attempt is taken.
         agent::spend(turn);
     }
     reason
 }
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let next = consumer_data::next_owner(turn);
     let targets = consumer_data::targets(&turn.memory, next);
-    if let Err(reason) = cleaning::stop_undue(turn, next) {
-        return reason;
-    }
-    // An erasure whose end is awaited comes to it, whoever gets the host.
+    cleaning::stop_undue(turn, next)?;
+    // An erasure whose end is awaited comes to it, whatever the next owner.
     if next == NextOwner::Same && turn.memory.wipe.is_none() {
         if targets.is_empty() {
-            return nameless(turn);
+            return Ok(nameless(turn));
         }
         if !turn.seen.host.spec.cleans() {
-            return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
+            return Ok(done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content"));
         }
     }
     if freeze::is_kept(turn) {
-        return done(turn, "spec.externallyProvisioned: the disk keeps its content");
+        return Ok(done(turn, "spec.externallyProvisioned: the disk keeps its content"));
     }
-    if let Some(reason) = cleaning::given_up(turn) {
-        return reason;
+    let text = cleaning::run(turn, next, &targets, KIND)?;
+    turn.memory.disk_dirty = false;
+    turn.memory.plan = None;
+    if next == NextOwner::Another {
+        consumer_data::pass_on(turn);
     }
-    match cleaning::run(turn, next, &targets, KIND) {
-        Err(reason) => reason,
-        Ok(text) => {
-            turn.memory.disk_dirty = false;
-            turn.memory.plan = None;
-            if next == NextOwner::Another {
-                consumer_data::pass_on(turn);
-            }
-            done(turn, &text)
-        }
-    }
+    Ok(done(turn, &text))
 }
 
 /// No disk is named that could be cleaned.
@@ -110,7 +88,7 @@ fn done(turn: &mut StepDraft<'_>, why: &str) -> HostReason {
     if let Some(applied) = turn.memory.applied.take() {
         freeze::remember(turn, applied.disk_guid);
     }
-    turn.event(EventSeverity::Normal, EventReason::DeprovisioningComplete, why);
+    turn.event(EventReason::DeprovisioningComplete, why);
     if !turn.is_deleting() || !turn.memory.disk_dirty {
         // An owner who keeps the host may want its disk uncleaned; who lets it go leaves a tombstone.
         turn.memory.disk_dirty = false;
@@ -124,6 +102,5 @@ fn done(turn: &mut StepDraft<'_>, why: &str) -> HostReason {
 }
 
 fn has_failed(turn: &StepDraft<'_>) -> bool {
-    attempt::current(turn)
-        .is_some_and(|agent| matches!(attempt::progress(turn, agent), AgentPlanProgress::Failed { .. }))
+    turn.current_agent().is_some_and(|agent| matches!(turn.progress(agent), AgentPlanProgress::Failed { .. }))
 }

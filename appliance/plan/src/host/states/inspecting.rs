@@ -4,33 +4,25 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostEffect, HostReason},
-        memory::HostState,
-    },
-    rules::{agent, inspection::inspect, owner_hardware, preconditions},
-    turn::StepDraft,
-};
+use crate::host::model::{HostReason, HostState};
+use crate::host::rules::inspection::inspect;
+use crate::host::rules::{agent, owner_hardware, preconditions};
+use crate::host::turn::{StateStep, StepDraft};
 
 const KIND: ErrorType = ErrorType::Inspection;
-/// Of the event that tells what changed: Kubernetes' own limit of a message, less what the last word needs.
+/// Longest event about changes: Kubernetes' own limit of a message, less what the last word needs.
 const CHANGES_BYTES_MAX: usize = 960;
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     preconditions::prefetch(turn);
     if owner_hardware::is_disabled(&turn.seen.host) {
         turn.memory.plan = None;
-        turn.event(EventSeverity::Normal, EventReason::InspectionSkipped, "inspection is disabled");
-        return turn.go(HostState::Preparing, "inspection is disabled");
+        turn.event(EventReason::InspectionSkipped, "inspection is disabled");
+        return Ok(turn.go(HostState::Preparing, "inspection is disabled"));
     }
-    match agent::agent(turn, KIND) {
-        Err(reason) => reason,
-        Ok(agent) => match inspect(turn, agent, KIND) {
-            Err(reason) => reason,
-            Ok(()) => inspected(turn),
-        },
-    }
+    let agent = agent::agent(turn, KIND)?;
+    inspect(turn, agent, KIND)?;
+    Ok(inspected(turn))
 }
 
 /// The first changes in one line, as long as an event may be; the record has all of them.
@@ -52,15 +44,15 @@ fn changes_text(changes: &[String]) -> Option<String> {
 fn inspected(turn: &mut StepDraft<'_>) -> HostReason {
     turn.memory.plan = None;
     if turn.requests.inspect {
-        turn.effect(HostEffect::RemoveAnnotation { key: annotations::INSPECT.to_owned() });
+        turn.remove_annotation(annotations::INSPECT);
     }
     if let Some(record) = &turn.seen.hardware {
         let known = turn.memory.identity.take().unwrap_or_default();
         turn.memory.identity = Some(known.renewed(&record.system.uuid, &record.system.serial, turn.now));
     }
-    turn.event(EventSeverity::Normal, EventReason::InspectionComplete, "the hardware record is stored");
+    turn.event(EventReason::InspectionComplete, "the hardware record is stored");
     if let Some(told) = turn.seen.hardware.as_ref().and_then(|record| changes_text(&record.changes)) {
-        turn.event(EventSeverity::Normal, EventReason::HardwareChanged, told);
+        turn.event(EventReason::HardwareChanged, told);
     }
     turn.go(HostState::Preparing, "the hardware record is stored")
 }

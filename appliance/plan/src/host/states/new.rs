@@ -3,24 +3,19 @@
 
 use firesteel_facts::EventReason;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        memory::HostState,
-    },
-    turn::{StepDraft, attempt},
-};
+use crate::host::model::HostState;
+use crate::host::turn::{StateStep, StepDraft};
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     if turn.memory.id.is_empty() {
         turn.memory.id = turn.guid();
     }
     if turn.memory.attempt == 0 {
-        attempt::open(turn);
+        turn.open_attempt();
     }
     if turn.has_bmc() {
-        return turn.go(HostState::Registering, "BMC details are given");
+        return Ok(turn.go(HostState::Registering, "BMC details are given"));
     }
-    turn.event(EventSeverity::Normal, EventReason::Discovered, "the host has no BMC details");
-    turn.go(HostState::Unmanaged, "there are no BMC details")
+    turn.event(EventReason::Discovered, "the host has no BMC details");
+    Ok(turn.go(HostState::Unmanaged, "there are no BMC details"))
 }

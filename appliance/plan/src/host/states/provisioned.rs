@@ -4,33 +4,22 @@
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
-use crate::host::{
-    model::{
-        effect::HostReason,
-        memory::{disks::InstalledSystem, work::HostFailure},
-    },
-    rules::{
-        preconditions,
-        reboot::{self, DesiredPower},
-    },
-    states::deprovisioning,
-    turn::{StepDraft, format_duration, gate, later},
-};
+use crate::host::model::{HostFailure, HostReason, InstalledSystem};
+use crate::host::rules::preconditions;
+use crate::host::rules::reboot::{self, DesiredPower};
+use crate::host::states::deprovisioning;
+use crate::host::turn::{StateStep, StepDraft, format_duration, gate, later};
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let wanted = turn.seen.host.spec.wanted_image();
     let applied = turn.memory.applied.clone();
     let url = |applied: &InstalledSystem| applied.image.url.clone();
     if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
-        if let Some(wanted) = wanted
-            && let Err(reason) = preconditions::writable(turn, wanted, "the host keeps the OS that it has")
-        {
-            return reason;
+        if let Some(wanted) = wanted {
+            preconditions::writable(turn, wanted, "the host keeps the OS that it has")?;
         }
         preconditions::prefetch(turn);
-        if let Err(reason) = gate::is_unlocked(turn) {
-            return reason;
-        }
+        gate::is_unlocked(turn)?;
         let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
         return deprovisioning::enter(turn, text);
     }
@@ -42,7 +31,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
         return with_bmc(turn, &story);
     }
     reboot::refuse(turn);
-    schedule_check(turn, applied.as_ref(), story)
+    Ok(schedule_check(turn, applied.as_ref(), story))
 }
 
 /// What is known of the OS. The conditions say the same.
@@ -74,18 +63,17 @@ pub(crate) fn running_text(turn: &StepDraft<'_>, applied: &InstalledSystem) -> S
     }
 }
 
-fn with_bmc(turn: &mut StepDraft<'_>, story: &str) -> HostReason {
-    let text = match reboot::keep(turn) {
-        Err(reason) => return reason,
-        Ok(DesiredPower::On) => story.to_owned(),
-        Ok(DesiredPower::Off) => "provisioned, switched off".to_owned(),
-        Ok(DesiredPower::HeldOff(holders)) => format!("held off by {}", holders.join(", ")),
-        Ok(DesiredPower::PowerOffDisabled) => {
-            return turn.wait_in_state(turn.limits().power_poll, format!("{story}; power-off is disabled"));
+fn with_bmc(turn: &mut StepDraft<'_>, story: &str) -> StateStep {
+    let text = match reboot::keep(turn)? {
+        DesiredPower::On => story.to_owned(),
+        DesiredPower::Off => "provisioned, switched off".to_owned(),
+        DesiredPower::HeldOff(holders) => format!("held off by {}", holders.join(", ")),
+        DesiredPower::PowerOffDisabled => {
+            return Ok(turn.wait_in_state(turn.limits().power_poll, format!("{story}; power-off is disabled")));
         }
     };
     let applied = turn.memory.applied.clone();
-    schedule_check(turn, applied.as_ref(), text)
+    Ok(schedule_check(turn, applied.as_ref(), text))
 }
 
 /// Wakes for the next look at the power, or when the report of the OS is overdue.

@@ -7,40 +7,25 @@
 //!    disk was changed leads to cleaning; one before does not.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{bare_metal_host::ErrorType, hardware::FirmwareMode};
+use firesteel_resources::{Image, bare_metal_host::ErrorType, hardware::FirmwareMode};
 use jiff::SignedDuration;
 
-use crate::{
-    backoff,
-    disk::{CleaningMethod, NextOwner},
-    evidence::{MissingProof, PlannedWrite, judge_write, missing_words},
-    host::{
-        model::{
-            effect::{EventSeverity, HostReason},
-            inputs::{AgentInputs, UserDataInputs},
-            memory::{
-                HostState,
-                disks::{InstalledSystem, WritePlanRef},
-                work::IssuedPlan,
-            },
-            orders::{PlanKind, WritePlan},
-        },
-        rules::{agent, consumer_data, freeze, guards, inspection, preconditions, tombstone, vacancy},
-        states::deprovisioning,
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPlanProgress, AgentPresence},
-            gate, later,
-        },
-    },
+use crate::backoff;
+use crate::disk::{CleaningMethod, NextOwner};
+use crate::evidence::{MissingProof, PlannedWrite, judge_write, missing_words};
+use crate::host::model::{
+    AgentInputs, HostReason, HostState, InstalledSystem, IssuedPlan, PlanKind, UserDataInputs, WritePlan, WritePlanRef,
 };
+use crate::host::rules::{agent, consumer_data, freeze, guards, inspection, preconditions, tombstone, vacancy};
+use crate::host::states::deprovisioning;
+use crate::host::turn::{AgentPlanProgress, AgentPresence, StateStep, StepDraft, gate, later};
 
 const KIND: ErrorType = ErrorType::Provisioning;
 /// An agent that reported this long after a plan was issued, and not about it, does not have it.
 /// Reports come every 2 s; a held one is answered at once.
 const NOT_BEGUN: SignedDuration = SignedDuration::from_secs(10);
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let writing = turn.memory.plan.clone().filter(|plan| plan.write().is_some());
     let wanted = turn.seen.host.spec.wanted_image().cloned();
     let attempted = turn.memory.last_attempted_image.clone();
@@ -53,34 +38,31 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
     }
     if turn.memory.disk_dirty {
         // A write was under way in a boot that is over.
-        return deprovisioning::enter_failed(turn, "the disk was partly written and is cleaned first");
+        return Ok(deprovisioning::enter_failed(turn, "the disk was partly written and is cleaned first"));
     }
     if consumer_data::next_owner(turn) == NextOwner::Another {
         // The last owner's data goes before anything is installed for the next one.
         return cancelled(turn, "the host's consumer changed");
     }
-    match prepare(turn, &wanted) {
-        Ok(()) => turn.wait_in_state(turn.limits().work_poll, "the write plan is with the agent"),
-        Err(reason) => reason,
-    }
+    prepare(turn, &wanted)
 }
 
 /// What is installed is not what is wanted any more.
-fn cancelled(turn: &mut StepDraft<'_>, why: &str) -> HostReason {
+fn cancelled(turn: &mut StepDraft<'_>, why: &str) -> StateStep {
     if turn.memory.disk_dirty {
         return deprovisioning::enter(turn, why);
     }
     turn.memory.plan = turn.memory.plan.take().filter(|plan| plan.plan == PlanKind::Inspect);
     turn.memory.disk = None;
-    turn.go(HostState::Available, format!("{why}; nothing was written"))
+    Ok(turn.go(HostState::Available, format!("{why}; nothing was written")))
 }
 
 /// Everything up to the write plan.
-fn prepare(turn: &mut StepDraft<'_>, wanted: &firesteel_resources::Image) -> Result<(), HostReason> {
+fn prepare(turn: &mut StepDraft<'_>, wanted: &Image) -> StateStep {
     gate::may_go_on(turn, KIND)?;
     let image = preconditions::image(turn, wanted)?;
     let (user_data_sha256, configs) = preconditions::user_data(turn)?;
-    // With an inspection at hand, a wrong hint is told before the host is booted for nothing.
+    // With an inspection at hand, a wrong hint is shown before the host is booted for nothing.
     if preconditions::inspection_is_fresh(turn) {
         preconditions::disk(turn, &image)?;
         freeze::check_disk_marks(turn);
@@ -105,7 +87,7 @@ fn prepare(turn: &mut StepDraft<'_>, wanted: &firesteel_resources::Image) -> Res
     let plan =
         WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, configs, override_guards };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
-    turn.event(EventSeverity::Normal, EventReason::DiskSelected, format!("{text}: {}", disk.choice.why));
+    turn.event(EventReason::DiskSelected, format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
     turn.memory.restored = None;
     turn.memory.failure = None;
@@ -114,29 +96,25 @@ fn prepare(turn: &mut StepDraft<'_>, wanted: &firesteel_resources::Image) -> Res
     tombstone::keep_as_notice(turn);
     let disk_guid = plan.disk_guid.clone();
     turn.issue(PlanKind::Write(plan));
-    // Its checksum may be another one than when the attempt began; what is told of the disk is what this plan writes.
+    // Its checksum may be another one than when the attempt began; the status names what this plan writes.
     turn.memory.last_attempted_image = Some(wanted.clone());
     turn.memory.written = Some(WritePlanRef { attempt: turn.memory.attempt, plan: turn.memory.plan_number, disk_guid });
-    Err(agent::watch(turn, agent, KIND))
+    Ok(agent::watch(turn, agent, KIND))
 }
 
 /// A write plan is with the agent.
-fn write(turn: &mut StepDraft<'_>, issued: &IssuedPlan) -> HostReason {
-    let Some(agent) = attempt::current(turn) else {
-        // The binding is stored before a plan is issued; without it nobody can have the plan.
-        return broken(turn, "the agent that had the write plan is unknown");
+fn write(turn: &mut StepDraft<'_>, issued: &IssuedPlan) -> StateStep {
+    let Some(agent) = turn.current_agent() else {
+        // The binding is stored before a plan is issued; without it no agent can have the plan.
+        return Ok(broken(turn, "the agent that had the write plan is unknown"));
     };
     let missing = missing_proof(turn, agent, issued);
     let proven = missing.is_empty();
-    match if proven { Ok(false) } else { agent::stop_locked(turn) } {
-        Ok(false) => {}
-        Ok(true) => {
-            let text = "the installation was stopped; its disk is cleaned when it may be";
-            return deprovisioning::enter_failed(turn, text);
-        }
-        Err(reason) => return reason,
+    if !proven && agent::stop_locked(turn)? {
+        let text = "the installation was stopped; its disk is cleaned when it may be";
+        return Ok(deprovisioning::enter_failed(turn, text));
     }
-    match attempt::presence(turn) {
+    Ok(match turn.presence() {
         AgentPresence::Gone if proven => provisioned(turn, issued, agent.left),
         // After the hand-off the host is never power-cycled: it may be in its OS already.
         AgentPresence::Quiet if proven => provisioned(turn, issued, false),
@@ -146,12 +124,12 @@ fn write(turn: &mut StepDraft<'_>, issued: &IssuedPlan) -> HostReason {
             broken(turn, &text)
         }
         AgentPresence::Quiet => broken(turn, "the agent went quiet while it had the write plan"),
-        AgentPresence::Alive | AgentPresence::Absent => follow(turn, issued, agent),
-    }
+        AgentPresence::Alive | AgentPresence::Absent => return follow(turn, issued, agent),
+    })
 }
 
-fn follow(turn: &mut StepDraft<'_>, issued: &IssuedPlan, agent: &AgentInputs) -> HostReason {
-    match attempt::progress(turn, agent) {
+fn follow(turn: &mut StepDraft<'_>, issued: &IssuedPlan, agent: &AgentInputs) -> StateStep {
+    Ok(match turn.progress(agent) {
         AgentPlanProgress::Failed { message, disk_changed: true } => {
             issued.disks().iter().for_each(|disk| vacancy::written(turn, disk));
             broken(turn, &message)
@@ -160,21 +138,18 @@ fn follow(turn: &mut StepDraft<'_>, issued: &IssuedPlan, agent: &AgentInputs) ->
             turn.memory.plan = None;
             turn.memory.disk_dirty = false;
             consumer_data::withdraw(turn);
-            guards::refuse(
-                turn,
-                KIND,
-                format!("nothing was written: {message}; `firesteel retry` has the host inspected again"),
-            )
+            let text = format!("nothing was written: {message}; `firesteel retry` has the host inspected again");
+            guards::refuse(turn, KIND, text)
         }
         AgentPlanProgress::Issued if is_refused(turn, issued, agent) => {
             // It may begin in this very moment, so the disk counts as written.
-            deprovisioning::enter(turn, "the user data changed before the write began; starting over")
+            return deprovisioning::enter(turn, "the user data changed before the write began; starting over");
         }
         AgentPlanProgress::NoPlan
         | AgentPlanProgress::Issued
         | AgentPlanProgress::Running { .. }
         | AgentPlanProgress::Done => agent::watch(turn, agent, KIND),
-    }
+    })
 }
 
 /// The user data is not what the plan was made with, and the agent, which reports, has not begun:
@@ -211,7 +186,7 @@ fn missing_proof(turn: &StepDraft<'_>, agent: &AgentInputs, issued: &IssuedPlan)
 
 fn broken(turn: &mut StepDraft<'_>, message: &str) -> HostReason {
     // What the plan cleared before it wrote is this host's, however far the write came.
-    if let Some(agent) = attempt::current(turn) {
+    if let Some(agent) = turn.current_agent() {
         let shown = agent.cleaned.clone();
         vacancy::cleaned(turn, &shown);
     }
@@ -220,7 +195,7 @@ fn broken(turn: &mut StepDraft<'_>, message: &str) -> HostReason {
     let delay = backoff::delay(turn.memory.provision_failures, turn.seen.entropy);
     let retry_at = later(turn.now, delay);
     turn.note(KIND, message.to_owned(), turn.memory.provision_failures, Some(retry_at), false);
-    turn.event(EventSeverity::Warning, EventReason::ProvisioningError, message.to_owned());
+    turn.warn(EventReason::ProvisioningError, message.to_owned());
     deprovisioning::enter_failed(turn, format!("the installation failed: {message}"))
 }
 
@@ -247,6 +222,6 @@ fn provisioned(turn: &mut StepDraft<'_>, issued: &IssuedPlan, left_properly: boo
     } else {
         "the image was written, read back and handed off; the agent did not say goodbye"
     };
-    turn.event(EventSeverity::Normal, EventReason::ProvisioningComplete, text);
+    turn.event(EventReason::ProvisioningComplete, text);
     turn.go(HostState::Provisioned, text)
 }

@@ -4,75 +4,56 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        memory::HostState,
-        orders::BmcAction,
-    },
-    rules::{agent, bmc_access, owner_hardware},
-    turn::{
-        StepDraft,
-        bmc::{BmcCallProgress, call},
-        login::credentials,
-        slot,
-    },
-};
+use crate::host::model::{BmcAction, HostState};
+use crate::host::rules::{agent, bmc_access, owner_hardware};
+use crate::host::turn::{BmcCallProgress, StateStep, StepDraft};
 
 const KIND: ErrorType = ErrorType::Registration;
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     if !turn.has_bmc() {
-        return match agent::agent(turn, KIND) {
-            Ok(_) => registered(turn),
-            Err(reason) => reason,
-        };
+        agent::agent(turn, KIND)?;
+        return registered(turn);
     }
     agent::keep_fresh(turn);
-    let accepted = turn.memory.bmc.good_credentials.is_some() && turn.memory.bmc.good_credentials == credentials(turn);
+    let accepted = turn.memory.bmc.good_credentials.is_some() && turn.memory.bmc.good_credentials == turn.credentials();
     if accepted {
         return macs(turn);
     }
-    if let Err(reason) = turn.may_try() {
-        return reason;
-    }
-    match call(turn, BmcAction::Probe) {
-        BmcCallProgress::Waiting(reason) => reason,
+    turn.may_try()?;
+    match turn.call(BmcAction::Probe) {
+        BmcCallProgress::Waiting(reason) => Err(reason),
         BmcCallProgress::Done => {
-            turn.event(
-                EventSeverity::Normal,
-                EventReason::BmcAccessValidated,
-                "the BMC answers and takes the credentials",
-            );
+            turn.event(EventReason::BmcAccessValidated, "the BMC answers and takes the credentials");
             macs(turn)
         }
-        BmcCallProgress::Failed(fault) => bmc_access::failed(turn, KIND, &fault),
+        BmcCallProgress::Failed(fault) => Err(bmc_access::failed(turn, KIND, &fault)),
     }
 }
 
-fn macs(turn: &mut StepDraft<'_>) -> HostReason {
+fn macs(turn: &mut StepDraft<'_>) -> StateStep {
     if turn.memory.macs.is_empty() {
         let known = turn.seen.bmc.macs.join(", ");
         let known = if known.is_empty() { "the BMC names none".to_owned() } else { format!("the BMC names {known}") };
-        return turn.stuck(KIND, format!("spec.bootMACAddress must say which interface boots: {known}"));
+        return Ok(turn.stuck(KIND, format!("spec.bootMACAddress must say which interface boots: {known}")));
     }
     registered(turn)
 }
 
-fn registered(turn: &mut StepDraft<'_>) -> HostReason {
+fn registered(turn: &mut StepDraft<'_>) -> StateStep {
     let spec = &turn.seen.host.spec;
     let is_inspected = !spec.externally_provisioned && !owner_hardware::is_disabled(&turn.seen.host);
-    if is_inspected && let Err(reason) = slot::take(turn) {
-        return reason;
+    if is_inspected {
+        turn.take_slot()?;
     }
-    turn.event(EventSeverity::Normal, EventReason::Registered, "the host can be managed");
+    turn.event(EventReason::Registered, "the host can be managed");
     if spec.externally_provisioned {
-        return turn.go(HostState::ExternallyProvisioned, "registered; somebody else installed its OS");
+        return Ok(turn.go(HostState::ExternallyProvisioned, "registered; its OS was not installed from here"));
     }
     if owner_hardware::is_disabled(&turn.seen.host) {
-        turn.event(EventSeverity::Normal, EventReason::InspectionSkipped, "inspection is disabled");
-        return turn.go(HostState::Preparing, "registered; inspection is disabled");
+        turn.event(EventReason::InspectionSkipped, "inspection is disabled");
+        return Ok(turn.go(HostState::Preparing, "registered; inspection is disabled"));
     }
-    turn.event(EventSeverity::Normal, EventReason::InspectionStarted, "the hardware is going to be inspected");
-    turn.go(HostState::Inspecting, "registered")
+    turn.event(EventReason::InspectionStarted, "the hardware is going to be inspected");
+    Ok(turn.go(HostState::Inspecting, "registered"))
 }

@@ -3,42 +3,30 @@
 
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{
-    model::{
-        effect::{HostEffect, HostReason},
-        memory::HostState,
-    },
-    rules::{agent, booting, preconditions},
-    turn::{
-        StepDraft,
-        attempt::{self, AgentPresence},
-    },
-};
+use crate::host::model::{HostEffect, HostState};
+use crate::host::rules::{agent, booting, preconditions};
+use crate::host::turn::{AgentPresence, StateStep, StepDraft};
 
-pub(crate) fn step(turn: &mut StepDraft<'_>) -> HostReason {
+pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     agent::keep_fresh(turn);
-    if turn.has_bmc() || attempt::presence(turn) == AgentPresence::Alive {
+    if turn.has_bmc() || turn.presence() == AgentPresence::Alive {
         let why = if turn.has_bmc() { "BMC details were added" } else { "the host's agent said hello" };
-        return turn.go(HostState::Registering, why);
+        return Ok(turn.go(HostState::Registering, why));
     }
-    if let Some(reason) = booting::mac_taken(turn, ErrorType::Registration) {
-        return reason;
-    }
-    // Told again as long as it is so.
+    booting::check_mac(turn, ErrorType::Registration)?;
+    // It is shown again as long as it is so.
     turn.memory.failure = None;
     let poll = turn.limits().slow_poll;
     if turn.memory.macs.is_empty() {
         let text = "there is neither a BMC nor a boot MAC: set spec.bmc, or spec.bootMACAddress to be recognised by";
-        return turn.wait_in_state(poll, text);
+        return Ok(turn.wait_in_state(poll, text));
     }
     if turn.seen.discovery_agent {
         let reason = "the host was adopted and boots again with a token of its own".to_owned();
         turn.effect(HostEffect::RebootDiscoveryAgent { reason });
-        return turn.wait_in_state(poll, "the agent that discovered the host reboots into the host's own");
+        return Ok(turn.wait_in_state(poll, "the agent that discovered the host reboots into the host's own"));
     }
     preconditions::prefetch(turn);
-    turn.wait_in_state(
-        poll,
-        "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand",
-    )
+    let text = "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand";
+    Ok(turn.wait_in_state(poll, text))
 }

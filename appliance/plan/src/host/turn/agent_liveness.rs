@@ -6,10 +6,8 @@
 
 use jiff::Timestamp;
 
-use crate::host::{
-    model::{inputs::AgentInputs, limits::HostTimeouts, memory::HostMemory},
-    turn::later,
-};
+use crate::host::model::{AgentInputs, HostMemory, HostTimeouts};
+use crate::host::turn::later;
 
 /// What a drive is at that nothing can interrupt, by the agent's last word. It counts for as long as such a thing may
 /// take, unless a person asks to try again who saw the agent silent.
@@ -48,7 +46,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::host::model::inputs::AgentWork;
+    use crate::host::model::AgentWork;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()

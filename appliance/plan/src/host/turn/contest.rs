@@ -2,33 +2,12 @@
 
 use firesteel_resources::host_journal::{ClaimRecord, Claimant};
 
-use crate::host::model::{
-    inputs::HostInputs,
-    memory::{HostMemory, HostState},
-};
-
-/// Says whether machines with the host's MACs get an agent in this state.
-pub(crate) fn has_agent(state: &HostState) -> bool {
-    match state {
-        HostState::Unmanaged
-        | HostState::Registering
-        | HostState::Inspecting
-        | HostState::Preparing
-        | HostState::Available
-        | HostState::Provisioning
-        | HostState::Deprovisioning => true,
-        HostState::New
-        | HostState::Provisioned
-        | HostState::ExternallyProvisioned
-        | HostState::PoweringOff
-        | HostState::Deleting => false,
-    }
-}
+use crate::host::model::{HostInputs, HostMemory};
 
 /// Says why nothing is destroyed on a host that more than one machine claims to be; `None` where that is not so.
 #[must_use]
 pub fn contest(memory: &HostMemory, seen: &HostInputs) -> Option<String> {
-    if !has_agent(&memory.state) {
+    if !memory.state.gets_agent() {
         return None;
     }
     let (first, others) = match &memory.claimants {

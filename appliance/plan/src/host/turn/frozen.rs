@@ -2,7 +2,7 @@
 
 use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{model::effect::HostReason, turn::StepDraft};
+use crate::host::{model::HostReason, turn::StepDraft};
 
 pub(crate) fn is_retried(turn: &StepDraft<'_>) -> bool {
     let record = turn.seen.hardware.as_ref();

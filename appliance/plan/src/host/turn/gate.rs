@@ -6,7 +6,7 @@
 //! | shut by | for | what is under way | what it is opened with |
 //! |---|---|---|---|
 //! | the owner's lock (annotation `firesteel.dev/lock`) | one host | is given up at its next safe point | `firesteel unlock` |
-//! | a [halt](crate::host::Halt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
+//! | a [halt](crate::host::FleetHalt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
 //! | a [doubt](crate::clock) of the appliance's clock | every host | holds at its next safe point | the right time, or `firesteel accept-clock` |
 //! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel choose-agent` |
 //!
@@ -17,23 +17,12 @@
 //! host's owner can say what becomes of its disks.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{
-    ObjectMeta,
-    bare_metal_host::{ErrorType, annotations},
-};
+use firesteel_resources::ObjectMeta;
+use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 use jiff::Timestamp;
 
-use crate::host::{
-    model::{
-        effect::{EventSeverity, HostReason},
-        inputs::HostInputs,
-        memory::{
-            HostMemory, HostState,
-            work::{HeldPlan, IssuedPlan},
-        },
-    },
-    turn::{StepDraft, contest, frozen, later},
-};
+use crate::host::model::{HeldPlan, HostInputs, HostMemory, HostReason, HostState, IssuedPlan};
+use crate::host::turn::{StepDraft, contest, frozen, later};
 
 /// What stands in the way of every change of the host's disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +56,7 @@ impl GateCloser {
         }
     }
 
-    /// As a condition's reason.
+    /// The word for it as a condition's reason.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.event().word()
@@ -144,12 +133,12 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     match (lock(&turn.seen.host.metadata), turn.memory.locked) {
         (Some(shut), None) => {
             turn.memory.locked = Some(turn.now);
-            turn.event(EventSeverity::Normal, EventReason::DestructionLocked, shut.text);
+            turn.event(EventReason::DestructionLocked, shut.text);
         }
         (None, Some(_)) => {
             turn.memory.locked = None;
             let text = "disks of the host may be cleaned and written again";
-            turn.event(EventSeverity::Normal, EventReason::DestructionUnlocked, text);
+            turn.event(EventReason::DestructionUnlocked, text);
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
@@ -167,22 +156,22 @@ pub(crate) fn holds(turn: &mut StepDraft<'_>) -> Option<ClosedGate> {
         None => {
             if let Some(held) = turn.memory.held.as_mut().filter(|held| held.until.is_none()) {
                 held.until = Some(now);
-                turn.event(EventSeverity::Normal, EventReason::Released, "disks may be changed again");
+                turn.event(EventReason::Released, "disks may be changed again");
             }
         }
     }
     shut
 }
 
-/// Once per hold.
+/// Announces a hold, once.
 fn note(turn: &mut StepDraft<'_>, shut: &ClosedGate) {
     if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
         turn.memory.held = Some(HeldPlan { since: turn.now, until: None });
-        turn.event(EventSeverity::Warning, shut.by.event(), shut.text.clone());
+        turn.warn(shut.by.event(), shut.text.clone());
     }
 }
 
-/// From when on the progress of a plan is missed.
+/// The time from which on the progress of a plan is missed.
 pub(crate) fn free_since(turn: &StepDraft<'_>, issued: Option<&IssuedPlan>) -> Timestamp {
     let issued_at = issued.map_or(turn.now, |issued| issued.issued_at);
     let freed_at = turn.memory.held.as_ref().and_then(|held| held.until);

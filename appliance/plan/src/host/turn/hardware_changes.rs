@@ -2,10 +2,8 @@
 
 use firesteel_resources::{HardwareRecord, hardware::DiskRecord};
 
-use crate::{
-    disk::record_of,
-    host::model::memory::{HostMemory, disks::ChangedDisk},
-};
+use crate::disk::record_of;
+use crate::host::model::{ChangedDisk, HostMemory};
 
 /// Disks that are remembered: as many as an inventory has (`DISKS_MAX` of the protocol).
 const DISKS_MAX: usize = 256;
@@ -58,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::disk::DiskIdentity;
-    use crate::host::model::{memory::work::IssuedPlan, orders::PlanKind};
+    use crate::host::model::{IssuedPlan, PlanKind};
 
     #[test]
     fn what_a_plan_may_have_changed_is_not_known_until_it_is_inspected_again() {

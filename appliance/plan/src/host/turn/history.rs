@@ -5,7 +5,7 @@
 use firesteel_resources::bare_metal_host::OperationMetric;
 use jiff::Timestamp;
 
-use crate::host::model::memory::{HostMemory, HostState};
+use crate::host::model::{HostMemory, HostState};
 
 /// The state that the memory names was entered.
 pub(crate) fn begin(memory: &mut HostMemory, now: Timestamp) {

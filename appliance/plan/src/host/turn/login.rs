@@ -1,7 +1,7 @@
 //! How often a login at the BMC may be tried.
 //!
 //! A BMC locks an account after some refused logins (five in most, three in some, within ten minutes), and
-//! then nobody gets in, its owner included. So logins that are refused are counted: within
+//! then no login is taken, not even its owner's. So logins that are refused are counted: within
 //! [`HostTimeouts::login_window`](crate::host::HostTimeouts::login_window) the same credentials are tried twice at
 //! most, and others, which an edit brings, until
 //! [`HostTimeouts::logins_refused_max`](crate::host::HostTimeouts::logins_refused_max) were refused in all. Hosts that
@@ -9,29 +9,25 @@
 
 use jiff::Timestamp;
 
-use crate::host::{
-    model::{
-        inputs::{BmcFault, BmcFaultKind, CredentialsInputs},
-        limits::HostTimeouts,
-        memory::work::CredentialsUsed,
-    },
-    turn::{StepDraft, later},
-};
-
-/// The Secret and version that calls are made with now.
-pub(crate) fn credentials(turn: &StepDraft<'_>) -> Option<CredentialsUsed> {
-    let bmc = turn.seen.host.spec.usable_bmc()?;
-    match &turn.seen.credentials {
-        CredentialsInputs::Ready { version } => {
-            Some(CredentialsUsed { secret: bmc.credentials_name.clone(), version: version.clone() })
-        }
-        CredentialsInputs::Missing | CredentialsInputs::Empty => None,
-    }
-}
+use crate::host::model::{BmcFault, BmcFaultKind, CredentialsInputs, CredentialsUsed, HostTimeouts};
+use crate::host::turn::{StepDraft, later};
 
 /// Times that the same credentials may be refused within the window: the first try, and one in case that the
 /// BMC was not itself.
 const SAME_REFUSED_MAX: usize = 2;
+
+impl StepDraft<'_> {
+    /// The Secret and version that calls are made with now.
+    pub(crate) fn credentials(&self) -> Option<CredentialsUsed> {
+        let bmc = self.seen.host.spec.usable_bmc()?;
+        match &self.seen.credentials {
+            CredentialsInputs::Ready { version } => {
+                Some(CredentialsUsed { secret: bmc.credentials_name.clone(), version: version.clone() })
+            }
+            CredentialsInputs::Missing | CredentialsInputs::Empty => None,
+        }
+    }
+}
 
 /// Whether a login may be tried now.
 pub(crate) fn may_log_in(turn: &StepDraft<'_>) -> Result<(), BmcFault> {
@@ -43,7 +39,7 @@ pub(crate) fn may_log_in(turn: &StepDraft<'_>) -> Result<(), BmcFault> {
     }
     let memory = &turn.memory.bmc;
     let refused: Vec<Timestamp> = memory.refused.iter().chain(&turn.seen.bmc.refused_elsewhere).copied().collect();
-    let is_same = memory.refused_credentials.is_some() && memory.refused_credentials == credentials(turn);
+    let is_same = memory.refused_credentials.is_some() && memory.refused_credentials == turn.credentials();
     match earliest(refused, is_same, turn.limits(), turn.now) {
         None => Ok(()),
         Some(at) => fault(BmcFaultKind::HeldBack { until: at }, format!("it is not tried again before {at:.0}")),

@@ -2,37 +2,35 @@
 //! one call of [`crate::step`]; nothing outside sees it.
 
 pub(crate) mod agent_liveness;
-pub(crate) mod attempt;
-pub(crate) mod bmc;
+mod attempt;
+mod bmc;
 pub(crate) mod contest;
 pub(crate) mod frozen;
 pub mod gate;
 pub(crate) mod hardware_changes;
 pub(crate) mod history;
-pub(crate) mod login;
+mod login;
 pub(crate) mod slot;
+
+pub(crate) use attempt::{AgentPlanProgress, AgentPresence};
+pub(crate) use bmc::BmcCallProgress;
 
 use firesteel_facts::{EventReason, Guid};
 use firesteel_resources::bare_metal_host::{ErrorType, HostRequests, annotations::DeleteAction, requests};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    backoff,
-    host::model::{
-        effect::{EventSeverity, HostEffect, HostEvent, HostReason, HostStep, bounded},
-        inputs::{CredentialsInputs, HostInputs, NetworkDataInputs, UserDataInputs},
-        limits::HostTimeouts,
-        memory::{
-            HostMemory, HostState,
-            work::{HostFailure, IssuedPlan},
-        },
-        orders::PlanKind,
-    },
+use crate::backoff;
+use crate::host::model::{
+    CredentialsInputs, EventSeverity, HostEffect, HostFailure, HostInputs, HostMemory, HostReason, HostState, HostStep,
+    HostTimeouts, IssuedPlan, NetworkDataInputs, PlanKind, StepEvent, UserDataInputs, bounded,
 };
 
 /// A deadline that is stored moves by at least this much, so that an agent's report every 2 s is
 /// not a write to the store every 2 s.
 const DEADLINE_GRAIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// What a state comes to; `Err` where a rule ends its step early.
+pub(crate) type StateStep = Result<HostReason, HostReason>;
 
 pub(crate) struct StepDraft<'a> {
     pub(crate) seen: &'a HostInputs,
@@ -40,7 +38,7 @@ pub(crate) struct StepDraft<'a> {
     pub(crate) requests: HostRequests,
     pub(crate) memory: HostMemory,
     effects: Vec<HostEffect>,
-    events: Vec<HostEvent>,
+    events: Vec<StepEvent>,
     wake: Option<SignedDuration>,
     /// The handler said when the state is given up.
     has_deadline: bool,
@@ -111,8 +109,25 @@ impl<'a> StepDraft<'a> {
         self.effects.push(effect);
     }
 
-    pub(crate) fn event(&mut self, kind: EventSeverity, reason: EventReason, message: impl Into<String>) {
-        self.events.push(HostEvent { kind, reason, message: bounded(message.into()) });
+    pub(crate) fn remove_annotation(&mut self, key: &str) {
+        self.effect(HostEffect::RemoveAnnotation { key: key.to_owned() });
+    }
+
+    /// Tells an agent of the current attempt to stop at its next safe point.
+    pub(crate) fn abort_agent(&mut self, reason: impl Into<String>) {
+        self.effect(HostEffect::AbortAgent { attempt: self.memory.attempt, reason: reason.into() });
+    }
+
+    pub(crate) fn event(&mut self, reason: EventReason, message: impl Into<String>) {
+        self.tell(EventSeverity::Normal, reason, message);
+    }
+
+    pub(crate) fn warn(&mut self, reason: EventReason, message: impl Into<String>) {
+        self.tell(EventSeverity::Warning, reason, message);
+    }
+
+    fn tell(&mut self, kind: EventSeverity, reason: EventReason, message: impl Into<String>) {
+        self.events.push(StepEvent { kind, reason, message: bounded(message.into()) });
     }
 
     /// Stay; look again after `wake` at the latest.
@@ -192,7 +207,7 @@ impl<'a> StepDraft<'a> {
         let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
         let delay = backoff::delay(count, self.seen.entropy);
         self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
-        self.event(EventSeverity::Warning, error_event(kind), message.clone());
+        self.warn(error_event(kind), message.clone());
         self.wait_in_state(delay, format!("{message}; trying again in {}", format_duration(delay)))
     }
 
@@ -237,7 +252,7 @@ impl<'a> StepDraft<'a> {
         if !known {
             let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(1, |old| old.count.max(1));
             self.note(kind, message.clone(), count, None, wake.is_none());
-            self.event(EventSeverity::Warning, event, message.clone());
+            self.warn(event, message.clone());
         }
         self.wake = wake;
         // Nothing is under way, so nothing can be late.
@@ -305,6 +320,15 @@ impl<'a> StepDraft<'a> {
         }
         if let Some(plan) = self.memory.plan.clone() {
             self.effect(HostEffect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
+        }
+    }
+
+    /// Has the agent switch the host off, once.
+    pub(crate) fn issue_power_off(&mut self) {
+        if self.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::PowerOff) {
+            self.issue_again();
+        } else {
+            self.issue(PlanKind::PowerOff);
         }
     }
 

@@ -1,51 +1,40 @@
 //! A slot for the states in which a host boots into the agent: taken before one of them is entered, given back
 //! when the host waits for its next try, taken again before it goes on. See [`crate::admission`].
 
-use crate::{
-    admission::{SlotDemand, SlotOffer},
-    backoff,
-    host::{
-        model::{
-            effect::HostReason,
-            inputs::HostInputs,
-            memory::{
-                HostMemory, HostState,
-                work::{HeldSlot, HostFailure},
-            },
-        },
-        turn::{
-            StepDraft,
-            attempt::{self, AgentPresence},
-            later,
-        },
-    },
-};
+use firesteel_resources::bare_metal_host::requests;
 
-/// Takes a slot, or says what the host waits for. Who has one, or is at work already, is not held up.
-#[track_caller]
-pub(crate) fn take(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
-    if turn.memory.admitted.is_some() || waits_for_a_person(turn) {
-        return Ok(());
-    }
-    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == AgentPresence::Alive;
-    match turn.seen.slot {
-        SlotOffer::Full { .. } | SlotOffer::NotCounted if is_at_work => {
-            turn.memory.admitted = Some(HeldSlot { since: turn.now, resumed: true });
-            Ok(())
+use crate::admission::{SlotDemand, SlotOffer};
+use crate::backoff;
+use crate::host::model::{HeldSlot, HostFailure, HostInputs, HostMemory, HostReason, HostState};
+use crate::host::turn::{AgentPresence, StepDraft, later};
+
+impl StepDraft<'_> {
+    /// Takes a slot, or says what the host waits for. A host that has one, or is at work already, is not held up.
+    #[track_caller]
+    pub(crate) fn take_slot(&mut self) -> Result<(), HostReason> {
+        if self.memory.admitted.is_some() || waits_for_a_person(self) {
+            return Ok(());
         }
-        SlotOffer::Free => {
-            turn.memory.admitted = Some(HeldSlot { since: turn.now, resumed: is_at_work });
-            Ok(())
-        }
-        SlotOffer::Full { busy, ahead } => {
-            let before = if ahead == 0 { String::new() } else { format!(", and {ahead} wait before this one") };
-            Err(delay(
-                turn,
-                format!("{busy} hosts are inspected, provisioned or cleaned at the moment{before}: waiting"),
-            ))
-        }
-        SlotOffer::NotCounted => {
-            Err(delay(turn, "waiting until the hosts at work are counted after a start".to_owned()))
+        let is_at_work = self.memory.plan.is_some() && self.presence() == AgentPresence::Alive;
+        match self.seen.slot {
+            SlotOffer::Full { .. } | SlotOffer::NotCounted if is_at_work => {
+                self.memory.admitted = Some(HeldSlot { since: self.now, resumed: true });
+                Ok(())
+            }
+            SlotOffer::Free => {
+                self.memory.admitted = Some(HeldSlot { since: self.now, resumed: is_at_work });
+                Ok(())
+            }
+            SlotOffer::Full { busy, ahead } => {
+                let before = if ahead == 0 { String::new() } else { format!(", and {ahead} wait before this one") };
+                Err(delay(
+                    self,
+                    format!("{busy} hosts are inspected, provisioned or cleaned at the moment{before}: waiting"),
+                ))
+            }
+            SlotOffer::NotCounted => {
+                Err(delay(self, "waiting until the hosts at work are counted after a start".to_owned()))
+            }
         }
     }
 }
@@ -79,7 +68,7 @@ fn needs(turn: &StepDraft<'_>) -> bool {
     {
         return false;
     }
-    let is_at_work = turn.memory.plan.is_some() && attempt::presence(turn) == AgentPresence::Alive;
+    let is_at_work = turn.memory.plan.is_some() && turn.presence() == AgentPresence::Alive;
     let is_booting = turn.memory.boot.is_some() && turn.has_bmc();
     let rests = turn.memory.failure.as_ref().is_some_and(|failure| is_ahead(failure, turn)) || waits_for_a_person(turn);
     is_at_work || is_booting || !(rests || turn.is_shut)
@@ -90,15 +79,15 @@ fn is_ahead(failure: &HostFailure, turn: &StepDraft<'_>) -> bool {
     failure.until_edit || failure.retry_at.is_none_or(|at| backoff::is_ahead(at, turn.now))
 }
 
-/// Without a BMC the host comes when somebody boots it.
+/// Whether the host waits for a person to boot it, since it has no BMC.
 fn waits_for_a_person(turn: &StepDraft<'_>) -> bool {
-    !turn.has_bmc() && attempt::presence(turn) != AgentPresence::Alive
+    !turn.has_bmc() && turn.presence() != AgentPresence::Alive
 }
 
 /// What the host does since a step that ended with `memory`.
 #[must_use]
 pub fn standing(memory: &HostMemory, seen: &HostInputs) -> SlotDemand {
-    let is_paused = firesteel_resources::bare_metal_host::requests(&seen.host.metadata).paused.is_some();
+    let is_paused = requests(&seen.host.metadata).paused.is_some();
     match (&memory.admitted, memory.delayed) {
         _ if is_paused => SlotDemand::Idle,
         (Some(_), _) => SlotDemand::Busy,

@@ -59,7 +59,5 @@ const STATUS: Shape = Shape::object(&[
     Field::new("v1beta2", V1BETA2).about("What v1beta2 has in its status."),
 ]);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What is wanted."), Field::status(STATUS, "What was found.")]);

@@ -38,6 +38,9 @@ pub(super) const SPEC: Shape = Shape::object(&[
 
 const V1BETA2: Shape = Shape::object(&[common::CONDITIONS]);
 
+const PHASES: [&str; 8] =
+    ["Pending", "Provisioning", "Provisioned", "Running", "Deleting", "Deleted", "Failed", "Unknown"];
+
 const STATUS: Shape = Shape::object(&[
     Field::new("addresses", Shape::list(&common::ADDRESS))
         .about("The addresses of the machine, as its infrastructure reports them."),
@@ -52,24 +55,9 @@ const STATUS: Shape = Shape::object(&[
     Field::new("nodeInfo", common::NODE_INFO).about("What the node says of itself."),
     Field::new("nodeRef", CONFIG_REF).about("The node that the machine became."),
     Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this was found of."),
-    Field::new(
-        "phase",
-        Shape::one_of(&[
-            "Pending",
-            "Provisioning",
-            "Provisioned",
-            "Running",
-            "Deleting",
-            "Deleted",
-            "Failed",
-            "Unknown",
-        ]),
-    )
-    .about("Where it is, in one word."),
+    Field::new("phase", Shape::one_of(&PHASES)).about("Where it is, in one word."),
     Field::new("v1beta2", V1BETA2).about("What v1beta2 has in its status."),
 ]);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What is wanted."), Field::status(STATUS, "What was found.")]);

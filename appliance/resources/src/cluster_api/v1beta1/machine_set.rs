@@ -48,7 +48,5 @@ const STATUS: Shape = Shape::object(&[
         .about("How many machines have which Kubernetes version."),
 ]);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::new("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::spec(SPEC, "What is wanted."), Field::status(STATUS, "What was found.")]);

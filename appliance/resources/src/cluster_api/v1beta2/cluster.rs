@@ -26,11 +26,8 @@ const CONTROL_PLANE_ENDPOINT: Shape = Shape::object(&[
 .fields_min(1);
 
 const SPEC: Shape = Shape::object(&[
-    Field::new(
-        "availabilityGates",
-        Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
-    )
-    .about("Further conditions that must hold for the cluster to be available."),
+    Field::new("availabilityGates", machine::GATES)
+        .about("Further conditions that must hold for the cluster to be available."),
     Field::new("clusterNetwork", CLUSTER_NETWORK).about("The network within the cluster."),
     Field::new("controlPlaneEndpoint", CONTROL_PLANE_ENDPOINT).about("Where the API of the cluster is reached."),
     Field::new("controlPlaneRef", machine::CONFIG_REF).about("The object that stands for the control plane."),
@@ -66,7 +63,5 @@ const STATUS: Shape = Shape::object(&[
 ])
 .fields_min(1);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What was found.")]);

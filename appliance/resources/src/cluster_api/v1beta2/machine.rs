@@ -27,11 +27,11 @@ pub(super) const DELETION: Shape = Shape::object(&[
 ])
 .fields_min(1);
 
-pub(super) const READINESS_GATES: Field = Field::new(
-    "readinessGates",
-    Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
-)
-.about("Further conditions that must hold for the machine to be ready.");
+pub(super) const GATES: Shape =
+    Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]);
+
+pub(super) const READINESS_GATES: Field =
+    Field::new("readinessGates", GATES).about("Further conditions that must hold for the machine to be ready.");
 
 pub(super) const SPEC: Shape = Shape::object(&[
     Field::required("bootstrap", BOOTSTRAP).about("Where the data comes from that makes the machine a node."),
@@ -63,6 +63,9 @@ const NODE_REF: Shape =
         Field::required("name", Shape::TEXT.chars_min(1).chars_max(253).matching(common::SUBDOMAIN)).about("The name.")
     ]);
 
+const PHASES: [&str; 9] =
+    ["Pending", "Provisioning", "Provisioned", "Running", "Updating", "Deleting", "Deleted", "Failed", "Unknown"];
+
 const STATUS: Shape = Shape::object(&[
     Field::new("addresses", Shape::list(&common::ADDRESS).items_max(256).atomic())
         .about("The addresses of the machine, as its infrastructure reports them."),
@@ -76,25 +79,9 @@ const STATUS: Shape = Shape::object(&[
     Field::new("nodeInfo", common::NODE_INFO).about("What the node says of itself."),
     Field::new("nodeRef", NODE_REF).about("The node that the machine became."),
     Field::new("observedGeneration", Shape::INT64.min(1)).about("The generation of the object that this was found of."),
-    Field::new(
-        "phase",
-        Shape::one_of(&[
-            "Pending",
-            "Provisioning",
-            "Provisioned",
-            "Running",
-            "Updating",
-            "Deleting",
-            "Deleted",
-            "Failed",
-            "Unknown",
-        ]),
-    )
-    .about("Where it is, in one word."),
+    Field::new("phase", Shape::one_of(&PHASES)).about("Where it is, in one word."),
 ])
 .fields_min(1);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What was found.")]);

@@ -55,7 +55,5 @@ const STATUS: Shape = Shape::object(&[
 ])
 .fields_min(1);
 
-pub(crate) const SHAPE: Shape = Shape::object(&[
-    Field::required("spec", SPEC).about("What is wanted."),
-    Field::new("status", STATUS).about("What was found."),
-]);
+pub(crate) const SHAPE: Shape =
+    Shape::object(&[Field::required("spec", SPEC).about("What is wanted."), Field::status(STATUS, "What was found.")]);

@@ -242,7 +242,7 @@ fn a_scrub_without_room_is_not_begun_and_one_that_has_none_left_is_taken_back() 
     assert!(!holds(folder.path(), CANARY.as_bytes()));
 }
 
-/// Who asks for a scrub is told, and does not copy a damaged log again and again.
+/// A scrub of a damaged log is refused, and does not copy the log again and again.
 #[test]
 fn a_copy_that_differs_from_the_log_is_told_and_made_again_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,10 +6,8 @@ use firesteel_resources::{HardwareRecord, Image, RootDeviceHints};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    disk::{CleaningMethod, DiskChoice, DiskIdentity},
-    host::model::orders::ReadyImage,
-};
+use crate::disk::{CleaningMethod, DiskChoice, DiskIdentity};
+use crate::host::model::orders::ReadyImage;
 
 /// A machine that was let go before a disk was cleaned: its tombstone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +15,10 @@ use crate::{
 pub struct Tombstone {
     /// `namespace/name` of the host that was.
     pub host: String,
-    /// The disk, as it is told to people; empty where it may be any, or several.
+    /// The disk in words; empty if it may be any, or several.
     pub disk: String,
     pub at: Timestamp,
-    /// A tenant left it, so that disks may be erased for it; one of before this was kept does not say so.
+    /// A tenant left it, so that disks may be erased for it; an older tombstone does not say so.
     #[serde(default)]
     pub of_tenant: bool,
     /// The disk was cleaned since, as far as is due to whose data it had.
@@ -114,7 +112,7 @@ pub struct CleanedNote {
 #[serde(rename_all = "camelCase")]
 pub struct RestoreMark {
     pub at: Timestamp,
-    /// GUID of an installation that was under way when the backup was made: nobody knows its end.
+    /// GUID of an installation that was under way when the backup was made: its end is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unfinished: String,
 }
@@ -126,7 +124,7 @@ pub struct Frozen {
     pub why: FrozenWhy,
     /// The disk, by name and identity.
     pub disk: String,
-    /// By what it is given up: its mark, or the disk's own name where no mark could be read; empty where it
+    /// Name by which it is given up: its mark, or the disk's own name if no mark could be read; empty if it
     /// cannot be given up.
     pub guid: String,
     pub message: String,
@@ -141,14 +139,14 @@ pub enum FrozenWhy {
     OfAnotherStore,
     /// The disk has no name of its own, and bears the mark of an installation that is not this host's.
     OfAnotherHost,
-    /// After a restore: the agent does not tell what is on the disk.
+    /// The store was restored, and the agent does not say what is on the disk.
     MarkUnknown,
     /// The disk gave an error where its mark would be.
     Unread,
 }
 
 impl FrozenWhy {
-    /// As a condition's reason.
+    /// The word for it as a condition's reason.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -189,6 +187,20 @@ pub struct InstalledSystem {
 }
 
 impl InstalledSystem {
+    /// A system that was installed elsewhere, as its owner or a status says.
+    pub(crate) fn of_others(image: Image, attempt: u64, at: Timestamp) -> Self {
+        Self {
+            image,
+            ready: ReadyImage::default(),
+            disk_guid: String::new(),
+            attempt,
+            at,
+            user_data_sha256: None,
+            configs: Vec::new(),
+            left_properly: true,
+        }
+    }
+
     #[must_use]
     pub fn reports_running(&self) -> bool {
         !self.configs.is_empty()

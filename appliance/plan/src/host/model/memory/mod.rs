@@ -1,37 +1,27 @@
 //! The planner's durable memory of one host: the truth about its state, stored in the host's
 //! journal. Failure is not a state; it sits beside it, so that a retry resumes.
 
-pub(crate) mod disks;
-pub(crate) mod work;
+mod disks;
+mod work;
 
-use firesteel_resources::{
-    Image, RootDeviceHints,
-    bare_metal_host::{OperationHistory, ProvisioningState},
-};
+pub use disks::*;
+pub use work::*;
+
+use firesteel_resources::bare_metal_host::{OperationHistory, ProvisioningState};
+use firesteel_resources::{Image, RootDeviceHints};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    disk::DiskIdentity,
-    host::model::{
-        claims::{Claimants, Intruder, Settled},
-        erasure::{PendingErasure, WipeVerdict},
-        known_identity::KnownIdentity,
-        memory::{
-            disks::{
-                ChangedDisk, CleanedNote, DiskPlan, Frozen, InstalledSystem, RefusedAttempt, RestoreMark, Tombstone,
-                UnfrozenInstallation, WritePlanRef,
-            },
-            work::{BmcMemory, BootWait, HeldPlan, HeldSlot, HostFailure, IssuedPlan, PowerTask, RebootWork},
-        },
-        power_cut::CleanBoot,
-    },
-};
+use crate::disk::DiskIdentity;
+use crate::host::model::claims::{Claimants, Intruder, Settled};
+use crate::host::model::erasure::{PendingErasure, WipeVerdict};
+use crate::host::model::known_identity::KnownIdentity;
+use crate::host::model::power_cut::CleanBoot;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostMemory {
-    /// Made once; `status.provisioning.ID`.
+    /// Is made once; `status.provisioning.ID`.
     pub id: String,
     pub state: HostState,
     pub since: Timestamp,
@@ -64,13 +54,13 @@ pub struct HostMemory {
     /// MACs that the host may boot from; lower case with colons.
     pub macs: Vec<String>,
     pub failure: Option<HostFailure>,
-    /// Since when the host is let alone, because its owner detached it.
+    /// When the owner detached the host: it is let alone since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detached: Option<Timestamp>,
     /// The host has one of the slots for hosts that are worked on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<HeldSlot>,
-    /// Since when it waits for one.
+    /// When it began to wait for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed: Option<Timestamp>,
     pub bmc: BmcMemory,
@@ -164,7 +154,7 @@ pub struct HostMemory {
     /// An earlier owner of the machine let it go before a disk was cleaned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncleaned: Option<Tombstone>,
-    /// Since when the owner keeps the host's disks from being changed.
+    /// When the owner locked the host's disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<Timestamp>,
     /// It was moved here, and its disks were neither cleaned nor written since: what another store installed on them is
@@ -182,7 +172,7 @@ pub struct HostMemory {
     pub history: OperationHistory,
 }
 
-/// Where the host is.
+/// The state of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "camelCase")]
 pub enum HostState {
@@ -202,8 +192,8 @@ pub enum HostState {
 }
 
 impl HostMemory {
-    /// Somebody's data may be on the host's disks: let go like this, it leaves a tombstone. Who was detached with an
-    /// OS keeps it on purpose. What a consumer left is data of somebody, also where the metadata is gone.
+    /// Whether an owner's data may be on the host's disks, so that it leaves a tombstone when it is let go. A host that
+    /// was detached with an OS keeps it on purpose. What a consumer left counts even if the metadata is gone.
     #[must_use]
     pub fn leaves_data(&self) -> bool {
         let keeps_its_os = self.detached.is_some() && self.applied.is_some();
@@ -229,6 +219,25 @@ impl HostState {
             Self::PoweringOff => ProvisioningState::PoweringOff,
             Self::Deleting => ProvisioningState::Deleting,
         }
+    }
+
+    /// Whether machines with the host's MACs get an agent.
+    pub(crate) fn gets_agent(&self) -> bool {
+        match self {
+            Self::Unmanaged
+            | Self::Registering
+            | Self::Inspecting
+            | Self::Preparing
+            | Self::Available
+            | Self::Provisioning
+            | Self::Deprovisioning => true,
+            Self::New | Self::Provisioned | Self::ExternallyProvisioned | Self::PoweringOff | Self::Deleting => false,
+        }
+    }
+
+    /// Whether an OS of the owner's is on the host.
+    pub(crate) fn has_os(&self) -> bool {
+        matches!(self, Self::Provisioned | Self::ExternallyProvisioned)
     }
 
     /// Whether something is to happen by itself: such a state has a deadline.

@@ -4,13 +4,9 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    disk::{CleaningMethod, DiskIdentity},
-    host::model::{
-        orders::{BmcCall, PlanKind, WritePlan},
-        power_cut::PowerCut,
-    },
-};
+use crate::disk::{CleaningMethod, DiskIdentity};
+use crate::host::model::orders::{BmcCall, PlanKind, WritePlan};
+use crate::host::model::power_cut::PowerCut;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,7 +22,7 @@ pub struct HeldSlot {
 #[serde(rename_all = "camelCase")]
 pub struct HeldPlan {
     pub since: Timestamp,
-    /// Absent while it is.
+    /// Is absent while it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -40,7 +36,7 @@ pub struct BootWait {
     /// When the BMC was last asked whether the host is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_at: Option<Timestamp>,
-    /// At every look since then the host was off.
+    /// When the host was first seen off; it was off at every look since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_since: Option<Timestamp>,
     /// Looks in a row that failed.
@@ -63,7 +59,7 @@ pub struct IssuedPlan {
     pub number: u32,
     pub plan: PlanKind,
     pub issued_at: Timestamp,
-    /// The agent is told to stop it.
+    /// The agent is asked to stop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StoppedPlan>,
 }
@@ -71,12 +67,7 @@ pub struct IssuedPlan {
 impl IssuedPlan {
     #[must_use]
     pub fn write(&self) -> Option<&WritePlan> {
-        match &self.plan {
-            PlanKind::Write(write) => Some(write),
-            PlanKind::Inspect | PlanKind::Clean { .. } | PlanKind::Erase(_) | PlanKind::Reboot | PlanKind::PowerOff => {
-                None
-            }
-        }
+        if let PlanKind::Write(write) = &self.plan { Some(write) } else { None }
     }
 
     /// The disks that it changes.
@@ -115,7 +106,7 @@ pub struct HostFailure {
     pub message: String,
     pub count: u32,
     pub at: Timestamp,
-    /// Not before; absent: not before an edit, or as soon as the cause is gone.
+    /// Time of the next try; absent if an edit or the end of the cause has to come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
     /// Nothing is tried until the inputs change.
@@ -158,7 +149,7 @@ pub struct BmcMemory {
 pub struct OrderedOverride {
     /// Times that taking it back failed.
     pub failures: u32,
-    /// Not tried again before.
+    /// Time of the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
     /// Why it is still there.
@@ -189,7 +180,7 @@ pub struct CredentialsUsed {
 pub struct PowerTask {
     pub want_on: bool,
     pub hard: bool,
-    /// Since it was asked for in this strength.
+    /// When it was asked for in this strength.
     pub since: Timestamp,
     /// The BMC took the order; the change is awaited.
     pub ordered: bool,

@@ -5,28 +5,19 @@ use firesteel_resources::{bare_metal_host::annotations, host_journal::Claimant};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{POWER_TRIES_MAX, cuts_lately, end, kind, name, neither, over};
-use crate::host::{
-    model::{
-        claims::Claimants,
-        effect::{EventSeverity, HostEffect, HostReason},
-        erasure::PendingErasure,
-    },
-    turn::{StepDraft, attempt, contest::in_words},
-};
+use crate::host::model::{Claimants, HostReason, PendingErasure};
+use crate::host::turn::StepDraft;
+use crate::host::turn::contest::in_words;
 
 /// Takes a person's word for who is the host.
 #[track_caller]
 pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let word = turn.requests.choose_agent.clone()?.to_ascii_lowercase();
-    turn.effect(HostEffect::RemoveAnnotation { key: annotations::CHOOSE_AGENT.to_owned() });
+    turn.remove_annotation(annotations::CHOOSE_AGENT);
     let Some(claims) = turn.memory.claimants.clone() else {
         // The removal of the annotation may take a step longer.
         if turn.memory.settled.as_ref().is_none_or(|settled| settled.by != word) {
-            turn.event(
-                EventSeverity::Warning,
-                EventReason::ClaimNotSettled,
-                "one machine alone claims to be this host",
-            );
+            turn.warn(EventReason::ClaimNotSettled, "one machine alone claims to be this host");
         }
         return None;
     };
@@ -36,7 +27,7 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let Some(host) = claims.all().find(|machine| machine.key == word) else {
         let text =
             format!("no machine with the key {word:.16} claims to be this host: `firesteel describe` shows them");
-        turn.event(EventSeverity::Warning, EventReason::ClaimNotSettled, text);
+        turn.warn(EventReason::ClaimNotSettled, text);
         return None;
     };
     let rest: Vec<&Claimant> = claims.all().filter(|machine| machine.key != word).collect();
@@ -52,11 +43,7 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         over(turn, &word, 0);
         "it boots into the next attempt"
     };
-    turn.event(
-        EventSeverity::Normal,
-        EventReason::ClaimSettled,
-        format!("a person said that the host is {host}: {goes}"),
-    );
+    turn.event(EventReason::ClaimSettled, format!("a person said that the host is {host}: {goes}"));
     None
 }
 
@@ -68,7 +55,7 @@ pub(super) fn by_person(turn: &StepDraft<'_>, claims: &Claimants) -> Option<Stri
     if turn.seen.host.spec.disable_power_off {
         return Some("spec.disablePowerOff keeps the host on".to_owned());
     }
-    if attempt::drive_at_work(turn).is_some() || is_drive_of_other_at_work(turn, claims) {
+    if turn.drive_at_work().is_some() || is_drive_of_other_at_work(turn, claims) {
         return Some("a drive is at an erase that cannot be interrupted".to_owned());
     }
     if claims.cut.is_none() && cuts_lately(turn) >= POWER_TRIES_MAX {

@@ -5,15 +5,9 @@ use firesteel_resources::host_journal::Claimant;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{BY_POWER, cuts_lately, name, over, stop_waiting};
-use crate::host::{
-    model::{
-        claims::Claimants,
-        effect::{EventSeverity, HostReason},
-        power_cut::PowerCut,
-    },
-    rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off},
-    turn::{StepDraft, bmc::fault_text, format_duration, later},
-};
+use crate::host::model::{Claimants, HostReason, PowerCut};
+use crate::host::rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off};
+use crate::host::turn::{StepDraft, format_duration, later};
 
 /// Switches the host off, listens, and names who still reports.
 #[track_caller]
@@ -49,11 +43,11 @@ fn switch_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> HostReason {
         PowerOffCheck::Waiting(_) => "the BMC does not answer".to_owned(),
         PowerOffCheck::Off => {
             let text = "the BMC shows that the host is off: who still reports is not the host";
-            turn.event(EventSeverity::Normal, EventReason::SwitchedOff, text);
+            turn.event(EventReason::SwitchedOff, text);
             return turn.wait_in_state(SignedDuration::from_secs(1), text);
         }
         PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
-        PowerOffCheck::Failed(fault) => fault_text(turn, &fault),
+        PowerOffCheck::Failed(fault) => turn.fault_text(&fault),
     };
     if is_late {
         cut.unseen = Some(format!("the host was not seen off within {} ({why})", format_duration(limit)));
@@ -80,7 +74,7 @@ fn name_intruders(turn: &mut StepDraft<'_>, claims: &Claimants, off_at: Timestam
         format!("while the BMC showed the host off, this machine reported, and is not the host: {}", all.join("; "))
     };
     named.iter().for_each(|machine| name(turn, machine, "it reported while the BMC showed the host off"));
-    turn.event(EventSeverity::Warning, EventReason::ClaimSettled, text.clone());
+    turn.warn(EventReason::ClaimSettled, text.clone());
     let cuts = cuts_lately(turn) + 1;
     over(turn, BY_POWER, cuts);
     turn.wait_in_state(SignedDuration::from_secs(1), text)
