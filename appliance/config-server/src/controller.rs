@@ -10,6 +10,7 @@ use firesteel_resources::{MachineConfig, MachineConfigPool, Secret};
 use firesteel_runtime::{
     ControllerError, Handles, HostEvent, HostInbox, HostTable, InstanceKey, Loop, Tasks, follow, lock, opaque_debug,
 };
+use futures_util::future::BoxFuture;
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use prometheus_client::{encoding::EncodeLabelSet, registry::Registry};
 
@@ -96,13 +97,15 @@ impl ConfigController {
     ///
     /// # Errors
     /// What failed.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        let loops: Vec<Loop> = vec![
-            Box::pin(self.clone().follow_hosts()),
-            Box::pin(self.clone().follow_secrets()),
-            Box::pin(self.clone().follow_pools()),
-        ];
-        self.inner.tasks.run(&*self.handles().runtime, loops).await
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            let loops: Vec<Loop> = vec![
+                Box::pin(self.clone().follow_hosts()),
+                Box::pin(self.clone().follow_secrets()),
+                Box::pin(self.clone().follow_pools()),
+            ];
+            self.inner.tasks.run(&*self.handles().runtime, loops).await
+        })
     }
 
     /// Returns where configs are found, for control, which hands a host its stub.

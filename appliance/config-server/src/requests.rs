@@ -30,6 +30,7 @@ use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE};
 use firesteel_runtime::{HostKey, event, field};
 use firesteel_wire::hand_off::is_argument;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::{ConfigController, ConfigRefusal, pools::unrendered};
@@ -86,15 +87,17 @@ impl ConfigController {
     ///
     /// # Errors
     /// Why the client gets none.
-    pub async fn host_config(&self, ask: ConfigRequest<'_>) -> Result<Vec<u8>, ConfigRefusal> {
-        let answer = self.config_of(&ask).await;
-        let word = match &answer {
-            Ok(_) if ask.head => "head",
-            Ok(_) => "served",
-            Err(refusal) => refusal.word(),
-        };
-        self.count(word);
-        answer
+    pub fn host_config<'a>(&'a self, ask: ConfigRequest<'a>) -> BoxFuture<'a, Result<Vec<u8>, ConfigRefusal>> {
+        Box::pin(async move {
+            let answer = self.config_of(&ask).await;
+            let word = match &answer {
+                Ok(_) if ask.head => "head",
+                Ok(_) => "served",
+                Err(refusal) => refusal.word(),
+            };
+            self.count(word);
+            answer
+        })
     }
 
     async fn config_of(&self, ask: &ConfigRequest<'_>) -> Result<Vec<u8>, ConfigRefusal> {

@@ -14,6 +14,7 @@ use firesteel_wire::{
     AgentInstruction, AgentReport, Evidence, Hello, HelloReply, ReceiptPlace, RefusalReason, RefusalReply, ReportReply,
     StepReceipt, limits,
 };
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::binding::{HelloBinding, HelloFacts, bind};
@@ -45,28 +46,32 @@ impl AgentConversations {
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, RefusalReply> {
-        let claims = self.claims(&hello.token)?;
-        self.started().await?;
-        match claims.purpose {
-            Purpose::Discovery => self.machines.discovery_hello(&claims, &hello, remote).await,
-            Purpose::Agent => self.host_hello(&claims, &hello, remote).await,
-            Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
-        }
+    pub fn hello(&self, hello: Hello, remote: IpAddr) -> BoxFuture<'_, Result<HelloReply, RefusalReply>> {
+        Box::pin(async move {
+            let claims = self.claims(&hello.token)?;
+            self.started().await?;
+            match claims.purpose {
+                Purpose::Discovery => self.machines.discovery_hello(&claims, &hello, remote).await,
+                Purpose::Agent => self.host_hello(&claims, &hello, remote).await,
+                Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
+            }
+        })
     }
 
     /// Takes a report and says what is next; holds the answer to an idle agent.
     ///
     /// # Errors
     /// A refusal with its reason; see [`RefusalReason`].
-    pub async fn report(&self, report: AgentReport, remote: IpAddr) -> Result<ReportReply, RefusalReply> {
-        let claims = self.claims(&report.token)?;
-        self.started().await?;
-        match claims.purpose {
-            Purpose::Discovery => self.machines.discovery_report(&claims, report).await,
-            Purpose::Agent => self.host_report(&claims, report, remote).await,
-            Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
-        }
+    pub fn report(&self, report: AgentReport, remote: IpAddr) -> BoxFuture<'_, Result<ReportReply, RefusalReply>> {
+        Box::pin(async move {
+            let claims = self.claims(&report.token)?;
+            self.started().await?;
+            match claims.purpose {
+                Purpose::Discovery => self.machines.discovery_report(&claims, report).await,
+                Purpose::Agent => self.host_report(&claims, report, remote).await,
+                Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
+            }
+        })
     }
 
     async fn started(&self) -> Result<(), RefusalReply> {

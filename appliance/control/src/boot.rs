@@ -10,6 +10,7 @@ use firesteel_boot::{
 use firesteel_facts::Mac;
 use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
+use futures_util::future::BoxFuture;
 
 use crate::boot_observations::BootObservations;
 use crate::boot_record::BootStage;
@@ -86,13 +87,15 @@ pub struct BootDecisions {
 impl BootDecisions {
     /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
     /// stop without a word, so errors become a script that says them.
-    pub async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
-        let ScriptDecision { entry, token, kind } = self.decide_script(request, from).await;
-        let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
-        if kind == ScriptKind::Boots {
-            self.note_script(request, token.map(|(_, claims)| claims).as_ref(), text.len() as u64);
-        }
-        BootScript { text, kind }
+    pub fn script<'a>(&'a self, request: &'a ScriptRequest, from: IpAddr) -> BoxFuture<'a, BootScript> {
+        Box::pin(async move {
+            let ScriptDecision { entry, token, kind } = self.decide_script(request, from).await;
+            let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
+            if kind == ScriptKind::Boots {
+                self.note_script(request, token.map(|(_, claims)| claims).as_ref(), text.len() as u64);
+            }
+            BootScript { text, kind }
+        })
     }
 
     /// The first token of a host's attempt is a stage of its boot; everything else, anyone can make happen.
@@ -242,41 +245,45 @@ impl BootDecisions {
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, AccessDenial> {
-        let claims = self
-            .sealer
-            .open_boot(token, self.shared.clock.age_s())
-            .map_err(|error| AccessDenial::Token(format!("{error}: boot again from the network")))?;
-        if !self.shared.knows_hosts().await {
-            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
-        }
-        let key = self.shared.views().by_uid.get(&claims.subject).cloned();
-        self.first_step(key).await;
-        let (mac, network) = match claims.purpose {
-            Purpose::Discovery => {
-                let mac = mac_of(&claims);
-                (mac.ok_or_else(|| AccessDenial::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
+    pub fn open_boot<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<BootGrant, AccessDenial>> {
+        Box::pin(async move {
+            let claims = self
+                .sealer
+                .open_boot(token, self.shared.clock.age_s())
+                .map_err(|error| AccessDenial::Token(format!("{error}: boot again from the network")))?;
+            if !self.shared.knows_hosts().await {
+                return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
             }
-            Purpose::Agent => self.host_of_token(&claims)?,
-            Purpose::Instance => return Err(AccessDenial::Token("this token does not boot".to_owned())),
-        };
-        if claims.boot.is_none_or(|seal| self.boot_files.of(&seal).is_none()) {
-            return Err(AccessDenial::Token("the files of this boot are not served any more: boot again".to_owned()));
-        }
-        let network = match network {
-            NetworkView::Dhcp => None,
-            NetworkView::Plan(plan) => Some(NetworkPlan::clone(&plan)),
-            // An agent without its way would be silent, and by another way it may be where it must not be.
-            NetworkView::Unusable(text) => return Err(AccessDenial::Invalid(text)),
-        };
-        let seed = Seed {
-            network,
-            token: token.to_owned(),
-            appliance: self.endpoints.agent_base(),
-            pin_sha256: self.pin_sha256.to_string(),
-            boot_mac: mac.to_string(),
-        };
-        Ok(BootGrant { mac, seed, claims })
+            let key = self.shared.views().by_uid.get(&claims.subject).cloned();
+            self.first_step(key).await;
+            let (mac, network) = match claims.purpose {
+                Purpose::Discovery => {
+                    let mac = mac_of(&claims);
+                    (mac.ok_or_else(|| AccessDenial::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
+                }
+                Purpose::Agent => self.host_of_token(&claims)?,
+                Purpose::Instance => return Err(AccessDenial::Token("this token does not boot".to_owned())),
+            };
+            if claims.boot.is_none_or(|seal| self.boot_files.of(&seal).is_none()) {
+                return Err(AccessDenial::Token(
+                    "the files of this boot are not served any more: boot again".to_owned(),
+                ));
+            }
+            let network = match network {
+                NetworkView::Dhcp => None,
+                NetworkView::Plan(plan) => Some(NetworkPlan::clone(&plan)),
+                // An agent without its way would be silent, and by another way it may be where it must not be.
+                NetworkView::Unusable(text) => return Err(AccessDenial::Invalid(text)),
+            };
+            let seed = Seed {
+                network,
+                token: token.to_owned(),
+                appliance: self.endpoints.agent_base(),
+                pin_sha256: self.pin_sha256.to_string(),
+                boot_mac: mac.to_string(),
+            };
+            Ok(BootGrant { mac, seed, claims })
+        })
     }
 
     /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.

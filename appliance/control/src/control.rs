@@ -6,6 +6,7 @@ use firesteel_facts::Mac;
 use firesteel_kube::Status;
 use firesteel_plan::host::progress_outlook::HostOutlook;
 use firesteel_runtime::{ControllerError, Loop, lock, opaque_debug};
+use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
 use crate::parts::{ControlConfig, ControlParts};
@@ -41,30 +42,32 @@ impl Control {
     ///
     /// # Errors
     /// When the store fails, or a task panicked.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        let taken = ControllerError::Running;
-        let parts = &self.0;
-        let notes_end = lock(&parts.notes_end).take();
-        let notes_end = notes_end.ok_or(taken("control is running already: its notes are taken"))?;
-        let stages_end = lock(&parts.stages_end).take();
-        let stages_end = stages_end.ok_or(taken("control is running already: its stages are taken"))?;
-        let events = parts.shared.events.clone();
-        let mut loops: Vec<Loop> = vec![
-            Box::pin(parts.reconciler.clone().follow_hosts()),
-            Box::pin(parts.reconciler.clone().follow_secrets()),
-            Box::pin(parts.halts.clone().follow_halts()),
-            Box::pin(parts.reconciler.clone().follow_damage()),
-            Box::pin(parts.reconciler.clone().follow_index()),
-            Box::pin(network_log::run(parts.network.clone(), notes_end, stages_end)),
-            Box::pin(async move { events.run().await }),
-            Box::pin(network_log::watch_boots(parts.network.clone())),
-            Box::pin(clock_doubt::run(Arc::clone(&parts.shared))),
-        ];
-        for _ in 0..STEPPERS {
-            let reconciler = parts.reconciler.clone();
-            loops.push(Box::pin(async move { reconciler.step_forever().await }));
-        }
-        parts.shared.tasks.run(&*parts.shared.runtime, loops).await
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            let taken = ControllerError::Running;
+            let parts = &self.0;
+            let notes_end = lock(&parts.notes_end).take();
+            let notes_end = notes_end.ok_or(taken("control is running already: its notes are taken"))?;
+            let stages_end = lock(&parts.stages_end).take();
+            let stages_end = stages_end.ok_or(taken("control is running already: its stages are taken"))?;
+            let events = parts.shared.events.clone();
+            let mut loops: Vec<Loop> = vec![
+                Box::pin(parts.reconciler.clone().follow_hosts()),
+                Box::pin(parts.reconciler.clone().follow_secrets()),
+                Box::pin(parts.halts.clone().follow_halts()),
+                Box::pin(parts.reconciler.clone().follow_damage()),
+                Box::pin(parts.reconciler.clone().follow_index()),
+                Box::pin(network_log::run(parts.network.clone(), notes_end, stages_end)),
+                Box::pin(async move { events.run().await }),
+                Box::pin(network_log::watch_boots(parts.network.clone())),
+                Box::pin(clock_doubt::run(Arc::clone(&parts.shared))),
+            ];
+            for _ in 0..STEPPERS {
+                let reconciler = parts.reconciler.clone();
+                loops.push(Box::pin(async move { reconciler.step_forever().await }));
+            }
+            parts.shared.tasks.run(&*parts.shared.runtime, loops).await
+        })
     }
 
     /// Says whether a host has this MAC.

@@ -14,6 +14,7 @@ use firesteel_kube::Objects;
 use firesteel_plan::instance::{ConfigTokenState, TokenAge, record_of, standing};
 use firesteel_resources::{BareMetalHost, host_journal::FirstBootFailure};
 use firesteel_runtime::{InstanceKey, event};
+use futures_util::future::BoxFuture;
 use jiff::SignedDuration;
 
 use crate::{AccessDenial, console::ConsoleText, shared::Shared};
@@ -56,36 +57,45 @@ impl InstanceReports {
     ///
     /// # Errors
     /// When the nonce is not the one of the config that the host's newest installation fetched.
-    pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), AccessDenial> {
-        let denied = || AccessDenial::Token("no installation waits for this nonce".to_owned());
-        let unknown = || self.shared.views().unreadable_host().map_or_else(denied, AccessDenial::Internal);
-        if !self.shared.knows_hosts().await {
-            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
-        }
-        let key = self.shared.views().by_uid.get(uid).cloned();
-        let key = key.ok_or_else(unknown)?;
-        let journal = self.shared.journals.read(&key).await.map_err(|status| AccessDenial::Internal(status.message))?;
-        let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
-        let attempt = fetched.ok_or_else(denied)?.attempt;
-        if !self.instance_key.is_nonce(uid, attempt, nonce) {
-            return Err(denied());
-        }
-        let now = self.shared.now();
-        self.shared
-            .journals
-            .change(&key, |status| {
-                if let Some(record) = status.instance.as_mut().filter(|record| record.attempt == attempt)
-                    && record.running_at.is_none()
-                {
-                    record.running_at = Some(now);
-                    status.note(event(now, attempt, "running", format!("the nonce came back from {remote}")));
-                }
-            })
-            .await
-            .map_err(|status| AccessDenial::Internal(status.message))?;
-        tracing::info!(host = %key, attempt, "the installed OS reported that it runs");
-        self.shared.queue.wake(&key);
-        Ok(())
+    pub fn running<'a>(
+        &'a self,
+        uid: &'a str,
+        nonce: &'a str,
+        remote: IpAddr,
+    ) -> BoxFuture<'a, Result<(), AccessDenial>> {
+        Box::pin(async move {
+            let denied = || AccessDenial::Token("no installation waits for this nonce".to_owned());
+            let unknown = || self.shared.views().unreadable_host().map_or_else(denied, AccessDenial::Internal);
+            if !self.shared.knows_hosts().await {
+                return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
+            }
+            let key = self.shared.views().by_uid.get(uid).cloned();
+            let key = key.ok_or_else(unknown)?;
+            let journal =
+                self.shared.journals.read(&key).await.map_err(|status| AccessDenial::Internal(status.message))?;
+            let fetched =
+                journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
+            let attempt = fetched.ok_or_else(denied)?.attempt;
+            if !self.instance_key.is_nonce(uid, attempt, nonce) {
+                return Err(denied());
+            }
+            let now = self.shared.now();
+            self.shared
+                .journals
+                .change(&key, |status| {
+                    if let Some(record) = status.instance.as_mut().filter(|record| record.attempt == attempt)
+                        && record.running_at.is_none()
+                    {
+                        record.running_at = Some(now);
+                        status.note(event(now, attempt, "running", format!("the nonce came back from {remote}")));
+                    }
+                })
+                .await
+                .map_err(|status| AccessDenial::Internal(status.message))?;
+            tracing::info!(host = %key, attempt, "the installed OS reported that it runs");
+            self.shared.queue.wake(&key);
+            Ok(())
+        })
     }
 
     /// The first boot of a new OS failed; `log` is the tail of what it said. A token whose deadline is over is good
@@ -93,59 +103,66 @@ impl InstanceReports {
     ///
     /// # Errors
     /// When the token is of no installation that is on a disk and does not run.
-    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), AccessDenial> {
-        let claims =
-            self.sealer.read(token, Purpose::Instance).map_err(|error| AccessDenial::Token(error.to_string()))?;
-        if !self.shared.knows_hosts().await {
-            return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
-        }
-        let key = self.shared.views().by_uid.get(&claims.subject).cloned();
-        let key = key.ok_or_else(|| match self.shared.views().unreadable_host() {
-            Some(why) => AccessDenial::Internal(why),
-            None => AccessDenial::Token("the host of this token is gone".to_owned()),
-        })?;
-        let (now, age, log) = (self.shared.now(), self.token_age(), printable_log_lines(log));
-        let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
-        let changed = self
-            .shared
-            .journals
-            .change(&key, |status| {
-                let standing = standing(status, claims.attempt, age);
-                if matches!(standing, ConfigTokenState::Ended | ConfigTokenState::Replaced) {
-                    return standing;
+    pub fn first_boot_failed<'a>(
+        &'a self,
+        token: &'a str,
+        log: &'a [u8],
+        remote: IpAddr,
+    ) -> BoxFuture<'a, Result<(), AccessDenial>> {
+        Box::pin(async move {
+            let claims =
+                self.sealer.read(token, Purpose::Instance).map_err(|error| AccessDenial::Token(error.to_string()))?;
+            if !self.shared.knows_hosts().await {
+                return Err(AccessDenial::Internal("the appliance is starting: try again".to_owned()));
+            }
+            let key = self.shared.views().by_uid.get(&claims.subject).cloned();
+            let key = key.ok_or_else(|| match self.shared.views().unreadable_host() {
+                Some(why) => AccessDenial::Internal(why),
+                None => AccessDenial::Token("the host of this token is gone".to_owned()),
+            })?;
+            let (now, age, log) = (self.shared.now(), self.token_age(), printable_log_lines(log));
+            let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
+            let changed = self
+                .shared
+                .journals
+                .change(&key, |status| {
+                    let standing = standing(status, claims.attempt, age);
+                    if matches!(standing, ConfigTokenState::Ended | ConfigTokenState::Replaced) {
+                        return standing;
+                    }
+                    let detail = format!("from {remote}: {last}");
+                    status.note_again(event(now, claims.attempt, "first_boot_failed", detail));
+                    let record = record_of(status, claims.attempt);
+                    // The same again changes nothing, so that a host in a loop writes no store full.
+                    if record.failed.as_ref().is_none_or(|failed| failed.log != log) {
+                        record.failed = Some(FirstBootFailure { at: now, log: log.clone() });
+                    }
+                    standing
+                })
+                .await
+                .map_err(|status| AccessDenial::Internal(status.message))?;
+            match changed {
+                Some(ConfigTokenState::Open | ConfigTokenState::Expired) => {
+                    tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
+                    self.shared.events.record_event(
+                        &key,
+                        &claims.subject,
+                        "FirstBootFailed",
+                        true,
+                        format!("the first boot failed: {last}"),
+                    );
+                    self.shared.queue.wake(&key);
+                    Ok(())
                 }
-                let detail = format!("from {remote}: {last}");
-                status.note_again(event(now, claims.attempt, "first_boot_failed", detail));
-                let record = record_of(status, claims.attempt);
-                // The same again changes nothing, so that a host in a loop writes no store full.
-                if record.failed.as_ref().is_none_or(|failed| failed.log != log) {
-                    record.failed = Some(FirstBootFailure { at: now, log: log.clone() });
+                Some(ConfigTokenState::Ended) => {
+                    Err(AccessDenial::Forbidden("the OS of this token has reported that it runs".to_owned()))
                 }
-                standing
-            })
-            .await
-            .map_err(|status| AccessDenial::Internal(status.message))?;
-        match changed {
-            Some(ConfigTokenState::Open | ConfigTokenState::Expired) => {
-                tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
-                self.shared.events.record_event(
-                    &key,
-                    &claims.subject,
-                    "FirstBootFailed",
-                    true,
-                    format!("the first boot failed: {last}"),
-                );
-                self.shared.queue.wake(&key);
-                Ok(())
+                Some(ConfigTokenState::Replaced) => {
+                    Err(AccessDenial::Forbidden("the token's installation was replaced".to_owned()))
+                }
+                None => Err(AccessDenial::Token("the host of this token has no journal".to_owned())),
             }
-            Some(ConfigTokenState::Ended) => {
-                Err(AccessDenial::Forbidden("the OS of this token has reported that it runs".to_owned()))
-            }
-            Some(ConfigTokenState::Replaced) => {
-                Err(AccessDenial::Forbidden("the token's installation was replaced".to_owned()))
-            }
-            None => Err(AccessDenial::Token("the host of this token has no journal".to_owned())),
-        }
+        })
     }
 }
 

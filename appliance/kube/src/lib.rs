@@ -43,7 +43,7 @@ pub use object::options::{ObjectUpdate, Preconditions, StoredWrite, WriteOptions
 pub use object::record::{EventSubject, RecordedEvent, Recorder};
 pub use object::terms::{ObjectPart, ObjectTarget};
 pub use object::{apply, builtin, heavy_json, lifecycle, patch, quota};
-pub use serve::api::{Api, ApiRequestBody};
+pub use serve::api::Api;
 pub use serve::continue_token::check_token;
 pub use serve::guard::AccessPass;
 pub use serve::limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX};

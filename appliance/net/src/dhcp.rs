@@ -21,6 +21,7 @@ use firesteel_dhcp::{
 };
 use firesteel_facts::Mac;
 use firesteel_store::ReserveUse;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
@@ -155,39 +156,41 @@ impl DhcpServer {
     }
 
     /// Serves until every handle is dropped or something breaks.
-    pub async fn run(mut self) -> Result<(), DhcpError> {
-        let mut buffer = vec![0; RECEIVE_BYTES];
-        tracing::info!(
-            interface = self.interface,
-            address = %self.engine.config().server_address,
-            leases = self.engine.leases().count(),
-            "DHCP is served"
-        );
-        loop {
-            let sleep = self.engine.poll_timeout().map_or(SLEEP_MAX, |at| until(at).min(SLEEP_MAX));
-            tokio::select! {
-                received = self.udp.recv_from(&mut buffer) => {
-                    match received {
-                        Ok((bytes, from)) => self.receive(&buffer[..bytes], from),
-                        // The kernel reports a link that went down once; it may come up again.
-                        Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
-                            tracing::warn!(interface = self.interface, "the interface is down");
+    pub fn run(mut self) -> BoxFuture<'static, Result<(), DhcpError>> {
+        Box::pin(async move {
+            let mut buffer = vec![0; RECEIVE_BYTES];
+            tracing::info!(
+                interface = self.interface,
+                address = %self.engine.config().server_address,
+                leases = self.engine.leases().count(),
+                "DHCP is served"
+            );
+            loop {
+                let sleep = self.engine.poll_timeout().map_or(SLEEP_MAX, |at| until(at).min(SLEEP_MAX));
+                tokio::select! {
+                    received = self.udp.recv_from(&mut buffer) => {
+                        match received {
+                            Ok((bytes, from)) => self.receive(&buffer[..bytes], from),
+                            // The kernel reports a link that went down once; it may come up again.
+                            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                                tracing::warn!(interface = self.interface, "the interface is down");
+                            }
+                            Err(source) => return Err(DhcpError::Receive { interface: self.interface, source }),
                         }
-                        Err(source) => return Err(DhcpError::Receive { interface: self.interface, source }),
                     }
+                    done = self.store.done() => {
+                        let (id, ok) = done.ok_or(DhcpError::LeaseThread)?;
+                        self.engine.handle_committed(id, ok);
+                    }
+                    () = tokio::time::sleep(sleep) => self.engine.handle_timeout(Timestamp::now()),
+                    command = self.commands.recv() => match command {
+                        Some(command) => self.run_command(command),
+                        None => return Ok(()),
+                    },
                 }
-                done = self.store.done() => {
-                    let (id, ok) = done.ok_or(DhcpError::LeaseThread)?;
-                    self.engine.handle_committed(id, ok);
-                }
-                () = tokio::time::sleep(sleep) => self.engine.handle_timeout(Timestamp::now()),
-                command = self.commands.recv() => match command {
-                    Some(command) => self.run_command(command),
-                    None => return Ok(()),
-                },
+                self.drain()?;
             }
-            self.drain()?;
-        }
+        })
     }
 
     fn receive(&mut self, bytes: &[u8], from: std::net::SocketAddr) {

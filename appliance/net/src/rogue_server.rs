@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use firesteel_dhcp::probe;
 use firesteel_facts::Mac;
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
 use super::packet::{LinkSocket, interface_index, read_udp};
@@ -54,21 +55,23 @@ pub enum RogueError {
 }
 
 /// Asks as a client that does not exist, and returns the first server that answers.
-pub async fn find(interface: &str, listen: Duration) -> Result<Option<RogueServer>, RogueError> {
-    let name = || interface.to_owned();
-    let index = interface_index(interface).map_err(|source| RogueError::Interface { interface: name(), source })?;
-    let socket = LinkSocket::listener(index).map_err(|source| RogueError::Open { interface: name(), source })?;
-    let (mac, xid) = invent();
-    let ends_at = Instant::now() + listen;
-    for question in 0..QUESTIONS {
-        ask(&socket, mac, xid).map_err(|source| RogueError::Ask { interface: name(), source })?;
-        let pause_ends_at = ends_at - listen * (QUESTIONS - 1 - question) / QUESTIONS;
-        let found = wait_for_offer(&socket, mac, xid, pause_ends_at).await;
-        if let Some(rogue) = found.map_err(|source| RogueError::Ask { interface: name(), source })? {
-            return Ok(Some(rogue));
+pub fn find(interface: &str, listen: Duration) -> BoxFuture<'_, Result<Option<RogueServer>, RogueError>> {
+    Box::pin(async move {
+        let name = || interface.to_owned();
+        let index = interface_index(interface).map_err(|source| RogueError::Interface { interface: name(), source })?;
+        let socket = LinkSocket::listener(index).map_err(|source| RogueError::Open { interface: name(), source })?;
+        let (mac, xid) = invent();
+        let ends_at = Instant::now() + listen;
+        for question in 0..QUESTIONS {
+            ask(&socket, mac, xid).map_err(|source| RogueError::Ask { interface: name(), source })?;
+            let pause_ends_at = ends_at - listen * (QUESTIONS - 1 - question) / QUESTIONS;
+            let found = wait_for_offer(&socket, mac, xid, pause_ends_at).await;
+            if let Some(rogue) = found.map_err(|source| RogueError::Ask { interface: name(), source })? {
+                return Ok(Some(rogue));
+            }
         }
-    }
-    Ok(None)
+        Ok(None)
+    })
 }
 
 /// Invents a locally administered address and a transaction that no other client has.

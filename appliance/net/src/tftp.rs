@@ -21,6 +21,7 @@ use firesteel_tftp::{
     DATAGRAM_BYTES_MAX, TftpLimits, TftpListener, TftpRequestOutcome, Transfer, TransferEvent, TransferId,
     TransferOutput,
 };
+use futures_util::future::BoxFuture;
 use tokio::net::UdpSocket;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -90,35 +91,37 @@ impl TftpServer {
     ///
     /// # Errors
     /// When the socket fails, or a transfer panics.
-    pub async fn run(mut self) -> Result<(), TftpError> {
-        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-        let mut transfers: JoinSet<TransferId> = JoinSet::new();
-        let mut handles: HashMap<TransferId, AbortHandle> = HashMap::new();
-        tracing::info!(interface = self.interface, address = %self.address, "TFTP serves");
-        loop {
-            tokio::select! {
-                received = self.socket.recv_from(&mut buffer) => match received {
-                    Ok((length, client)) => {
-                        self.request(client, &buffer[..length], &mut transfers, &mut handles).await;
-                    }
-                    // A closed port answers with ICMP to what was sent there: this is no fault of ours.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                    // The kernel reports a link that went down once; it may come up again.
-                    Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
-                        tracing::warn!(interface = self.interface, "the interface is down");
-                    }
-                    Err(source) => return Err(TftpError::Receive { interface: self.interface, source }),
-                },
-                Some(ended) = transfers.join_next() => match ended {
-                    Ok(id) => {
-                        self.listener.handle_end(id);
-                        handles.remove(&id);
-                    }
-                    Err(error) if error.is_panic() => return Err(TftpError::Panicked(error)),
-                    Err(_) => {}
-                },
+    pub fn run(mut self) -> BoxFuture<'static, Result<(), TftpError>> {
+        Box::pin(async move {
+            let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+            let mut transfers: JoinSet<TransferId> = JoinSet::new();
+            let mut handles: HashMap<TransferId, AbortHandle> = HashMap::new();
+            tracing::info!(interface = self.interface, address = %self.address, "TFTP serves");
+            loop {
+                tokio::select! {
+                    received = self.socket.recv_from(&mut buffer) => match received {
+                        Ok((length, client)) => {
+                            self.request(client, &buffer[..length], &mut transfers, &mut handles).await;
+                        }
+                        // A closed port answers with ICMP to what was sent there: this is no fault of ours.
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                        // The kernel reports a link that went down once; it may come up again.
+                        Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                            tracing::warn!(interface = self.interface, "the interface is down");
+                        }
+                        Err(source) => return Err(TftpError::Receive { interface: self.interface, source }),
+                    },
+                    Some(ended) = transfers.join_next() => match ended {
+                        Ok(id) => {
+                            self.listener.handle_end(id);
+                            handles.remove(&id);
+                        }
+                        Err(error) if error.is_panic() => return Err(TftpError::Panicked(error)),
+                        Err(_) => {}
+                    },
+                }
             }
-        }
+        })
     }
 
     async fn request(

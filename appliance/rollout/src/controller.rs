@@ -10,6 +10,7 @@ use firesteel_runtime::{
     ControllerError, Handles, HostEvent, HostInbox, HostTable, ImageIndex, IndexVersion, Loop, Tasks, follow_index,
     follow_objects, lock, opaque_debug,
 };
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::groups::{GroupCandidate, Groups, MemoryUnreadable};
@@ -101,19 +102,21 @@ impl RolloutController {
     ///
     /// # Errors
     /// What failed.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        let loops: Vec<Loop> = vec![
-            Box::pin(self.clone().follow_hosts()),
-            Box::pin(self.clone().follow_secrets()),
-            Box::pin(self.clone().follow_index()),
-            Box::pin(self.clone().follow_groups()),
-            Box::pin(self.clone().run_groups()),
-            Box::pin(self.clone().follow_values(Trigger::PolicyChanged, |parts| &parts.configuration_values)),
-            Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.machine_api_sets)),
-            Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.cluster_api_sets)),
-            Box::pin(self.clone().run_policy()),
-        ];
-        self.inner.tasks.run(&*self.handles().runtime, loops).await
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            let loops: Vec<Loop> = vec![
+                Box::pin(self.clone().follow_hosts()),
+                Box::pin(self.clone().follow_secrets()),
+                Box::pin(self.clone().follow_index()),
+                Box::pin(self.clone().follow_groups()),
+                Box::pin(self.clone().run_groups()),
+                Box::pin(self.clone().follow_values(Trigger::PolicyChanged, |parts| &parts.configuration_values)),
+                Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.machine_api_sets)),
+                Box::pin(self.clone().follow_values(Trigger::MachineSetChanged, |parts| &parts.cluster_api_sets)),
+                Box::pin(self.clone().run_policy()),
+            ];
+            self.inner.tasks.run(&*self.handles().runtime, loops).await
+        })
     }
 
     /// How groups and sets are now.

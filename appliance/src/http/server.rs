@@ -11,6 +11,7 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use firesteel_net::rate_limited_warning::SeldomWarning;
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -52,6 +53,12 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// A request's body, which arrives in time or fails.
 pub type RequestBody = DeadlineBody<Incoming>;
 
+/// Answers the requests of a listener; called once a request. The future of an answer may be large: it is boxed, so that
+/// a connection without a request holds no memory for one. It is one type for all listeners, so that HTTP and its
+/// connections are compiled once.
+type RequestHandler =
+    Arc<dyn Fn(Request<RequestBody>, SocketAddr) -> BoxFuture<'static, Response<ResponseBody>> + Send + Sync>;
+
 /// How long we wait for a client.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpTimeouts {
@@ -89,11 +96,19 @@ pub struct Server {
 
 impl Server {
     /// Serves until the task is dropped. `handler` is called once a request.
-    pub async fn run<H, F>(self, handler: H) -> anyhow::Result<()>
+    pub fn run<H, F>(self, handler: H) -> BoxFuture<'static, anyhow::Result<()>>
     where
-        H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+        H: Fn(Request<RequestBody>, SocketAddr) -> F + Send + Sync + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
+        self.accept(Arc::new(move |request, remote| Box::pin(handler(request, remote))))
+    }
+
+    fn accept(self, handler: RequestHandler) -> BoxFuture<'static, anyhow::Result<()>> {
+        Box::pin(self.accept_connections(handler))
+    }
+
+    async fn accept_connections(self, handler: RequestHandler) -> anyhow::Result<()> {
         // A connection that yields keeps its memory for a moment longer; the one that replaces it waits for that.
         let rooms = Arc::new(Semaphore::new(self.share.total));
         let acceptor = self.tls.map(TlsAcceptor::from);
@@ -129,7 +144,7 @@ impl Server {
                     anyhow::bail!("a request handler of the {} listener panicked: {error}", self.name);
                 }
             }
-            let (acceptor, handler, patience) = (acceptor.clone(), handler.clone(), self.patience);
+            let (acceptor, handler, patience) = (acceptor.clone(), Arc::clone(&handler), self.patience);
             connections.spawn(while_welcome(guest, Arc::clone(&rooms), move |occupant| {
                 AcceptedConnection { remote, patience, occupant }.serve(stream, acceptor, handler)
             }));
@@ -188,11 +203,7 @@ struct AcceptedConnection {
 }
 
 impl AcceptedConnection {
-    async fn serve<H, F>(self, stream: TcpStream, acceptor: Option<TlsAcceptor>, handler: H)
-    where
-        H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
-        F: Future<Output = Response<ResponseBody>> + Send + 'static,
-    {
+    async fn serve(self, stream: TcpStream, acceptor: Option<TlsAcceptor>, handler: RequestHandler) {
         let remote = self.remote;
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%remote, %error, "could not set TCP_NODELAY");
@@ -216,12 +227,13 @@ impl AcceptedConnection {
 
     /// Serves HTTP/2 or HTTP/1.1, as both ends agreed during the handshake: to guess it from the first bytes would mean
     /// to wait for them without a limit. Each request gets the client's certificate.
-    async fn serve_requests<S, H, F>(self, stream: S, is_http2: bool, peer: Option<Arc<PeerCertificate>>, handler: H)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
-        F: Future<Output = Response<ResponseBody>> + Send + 'static,
-    {
+    async fn serve_requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        stream: S,
+        is_http2: bool,
+        peer: Option<Arc<PeerCertificate>>,
+        handler: RequestHandler,
+    ) {
         let Self { remote, patience, occupant } = self;
         let busy = Arc::new(Busy::default());
         let users = Arc::clone(&busy);
@@ -232,8 +244,7 @@ impl AcceptedConnection {
             if let Some(peer) = &peer {
                 request.extensions_mut().insert(Arc::clone(peer));
             }
-            // A connection without a request holds no memory for one: the future of an answer may be large.
-            let answer = Box::pin(handler(request, remote));
+            let answer = handler(request, remote);
             async move { Ok::<_, std::convert::Infallible>(answer.await.map(|body| using.body(body))) }
         });
         let ended = if is_http2 {

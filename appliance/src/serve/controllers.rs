@@ -10,6 +10,7 @@ use firesteel_plan::skew::MinimumVersions;
 use firesteel_rollout::{RolloutConfig, RolloutController};
 use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
 use firesteel_streams::StreamIndex;
+use futures_util::future::BoxFuture;
 use ring::{hmac, signature::Ed25519KeyPair};
 
 /// What the appliance gives to its controllers.
@@ -105,13 +106,15 @@ impl HostControllers {
     ///
     /// # Errors
     /// The failure of the first one.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        tokio::select! {
-            biased;
-            ended = self.control.run() => ended,
-            ended = self.configs.run() => ended,
-            ended = self.rollout.run() => ended,
-            ended = self.index.run() => ended,
-        }
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                ended = self.control.run() => ended,
+                ended = self.configs.run() => ended,
+                ended = self.rollout.run() => ended,
+                ended = self.index.run() => ended,
+            }
+        })
     }
 }

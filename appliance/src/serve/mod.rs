@@ -53,6 +53,7 @@ use firesteel_control::receipts::file::public_pem;
 use firesteel_kube::{Core, Status};
 use firesteel_runtime::{StoreClock, Tokio, log_doubt};
 use firesteel_store::{Store, StoreRoom};
+use futures_util::future::BoxFuture;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -81,33 +82,35 @@ const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// The failure that kept a part from starting, or ended it.
-pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    privacy::keep_memory()?;
-    privacy::keep_files();
-    let log = log::start(&settings)?;
-    // Libraries that make their own TLS clients ask for the process's provider.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        tracing::debug!("a TLS provider was installed already");
-    }
-    let data = DataDir::open(&settings.data)?;
-    let room = room_keeper::open(&data.path(""));
-    let data = data.with_room(Arc::clone(&room));
-    let database = data.path("resources.db");
-    let (key_file, store) = match open_database(&settings, &database, &room) {
-        Ok(opened) => opened,
-        Err(error) => match unopened_store::unopened_reason(&error, &data.path("")) {
-            Some(why) => return unopened_store::serve(&settings, &data, why).await,
-            None => return Err(error),
-        },
-    };
-    match serve(&settings, &data, room, key_file, store).await {
-        Err(error) if error.is::<RestartRequest>() => {
-            // Dropping the guard writes the last lines.
-            drop(log);
-            Err(restart::in_its_place())
+pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(async move {
+        privacy::keep_memory()?;
+        privacy::keep_files();
+        let log = log::start(&settings)?;
+        // Libraries that make their own TLS clients ask for the process's provider.
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("a TLS provider was installed already");
         }
-        ended => ended,
-    }
+        let data = DataDir::open(&settings.data)?;
+        let room = room_keeper::open(&data.path(""));
+        let data = data.with_room(Arc::clone(&room));
+        let database = data.path("resources.db");
+        let (key_file, store) = match open_database(&settings, &database, &room) {
+            Ok(opened) => opened,
+            Err(error) => match unopened_store::unopened_reason(&error, &data.path("")) {
+                Some(why) => return unopened_store::serve(&settings, &data, why).await,
+                None => return Err(error),
+            },
+        };
+        match serve(&settings, &data, room, key_file, store).await {
+            Err(error) if error.is::<RestartRequest>() => {
+                // Dropping the guard writes the last lines.
+                drop(log);
+                Err(restart::in_its_place())
+            }
+            ended => ended,
+        }
+    })
 }
 
 /// Serves what a database that was opened allows: everything, or the API alone.

@@ -16,6 +16,7 @@ use firesteel_resources::{BootImageStream, Image, host_group::ImageReference};
 use firesteel_runtime::{
     ControllerError, ImageIndex, IndexVersion, Pending, Runtime, follow, lock, opaque_debug, timeout,
 };
+use futures_util::future::BoxFuture;
 use tokio::sync::{SetOnce, watch};
 
 use crate::releases;
@@ -126,30 +127,32 @@ impl StreamIndex {
     ///
     /// # Errors
     /// What failed.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        let take = |change: ObjectChange<BootImageStream>| {
-            let StreamChange { of_images, of_forms } = match change {
-                ObjectChange::Applied(stream) => {
-                    self.0.table.update_stream(&stream.metadata.name, Some(known_of(&stream)))
-                }
-                ObjectChange::Deleted(stream) => self.0.table.update_stream(&stream.metadata.name, None),
-                ObjectChange::Synced => {
-                    // A watch that began again says so again.
-                    let _known_before = self.0.read.set(());
-                    StreamChange { of_images: true, of_forms: false }
-                }
-                ObjectChange::Undecodable { name, error } => {
-                    return tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            let take = |change: ObjectChange<BootImageStream>| {
+                let StreamChange { of_images, of_forms } = match change {
+                    ObjectChange::Applied(stream) => {
+                        self.0.table.update_stream(&stream.metadata.name, Some(known_of(&stream)))
+                    }
+                    ObjectChange::Deleted(stream) => self.0.table.update_stream(&stream.metadata.name, None),
+                    ObjectChange::Synced => {
+                        // A watch that began again says so again.
+                        let _known_before = self.0.read.set(());
+                        StreamChange { of_images: true, of_forms: false }
+                    }
+                    ObjectChange::Undecodable { name, error } => {
+                        return tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
+                    }
+                };
+                if of_images || of_forms {
+                    self.0.version.send_modify(|version| {
+                        version.images += u64::from(of_images);
+                        version.forms += u64::from(of_forms);
+                    });
                 }
             };
-            if of_images || of_forms {
-                self.0.version.send_modify(|version| {
-                    version.images += u64::from(of_images);
-                    version.forms += u64::from(of_forms);
-                });
-            }
-        };
-        follow(&self.0.boot_streams, take).await
+            follow(&self.0.boot_streams, take).await
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use firesteel_facts::{Architecture, Sha256};
 use firesteel_kube::{Core, ObjectChange, ObjectName, Objects, Status};
 use firesteel_resources::{BootImageStream, ObjectMeta, Secret};
 use firesteel_runtime::{ControllerError, Ending, Events, Runtime, follow, follow_objects, lock, opaque_debug, sleep};
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce};
@@ -128,15 +129,17 @@ impl StreamController {
     ///
     /// # Errors
     /// What failed.
-    pub async fn run(&self) -> Result<(), ControllerError> {
-        tokio::select! {
-            ended = self.follow_streams() => ended,
-            ended = self.follow_config_maps() => ended,
-            ended = self.follow_secrets() => ended,
-            ended = self.follow_hardware() => ended,
-            ended = self.keep_to_quota() => ended,
-            ended = self.inner.events.run() => ended,
-        }
+    pub fn run(&self) -> BoxFuture<'_, Result<(), ControllerError>> {
+        Box::pin(async move {
+            tokio::select! {
+                ended = self.follow_streams() => ended,
+                ended = self.follow_config_maps() => ended,
+                ended = self.follow_secrets() => ended,
+                ended = self.follow_hardware() => ended,
+                ended = self.keep_to_quota() => ended,
+                ended = self.inner.events.run() => ended,
+            }
+        })
     }
 
     async fn follow_streams(&self) -> Result<(), ControllerError> {

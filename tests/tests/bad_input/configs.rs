@@ -255,7 +255,7 @@ fn ca_der(pem: &str) -> rustls::pki_types::CertificateDer<'static> {
 
 async fn listen<H, F>(pki: &Pki, handler: H) -> SocketAddr
 where
-    H: Fn(http::Request<firesteel_appliance::http::server::RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    H: Fn(http::Request<firesteel_appliance::http::server::RequestBody>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = http::Response<firesteel_appliance::http::body::ResponseBody>> + Send + 'static,
 {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firesteel_store::{CommitError, CommitTerms, ObjectKey, Op, Revision, Store};
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -112,14 +113,16 @@ impl Core {
         typed(&current.value, current.revision)
     }
 
-    pub async fn create(
-        &self,
-        target: ObjectTarget<'_>,
+    pub fn create<'a>(
+        &'a self,
+        target: ObjectTarget<'a>,
         body: Value,
-        options: WriteOptions<'_>,
-    ) -> Result<StoredWrite, Status> {
-        let owners = Owners::Tracked(self.writer(options));
-        self.create_owned(target, body, options, owners).await
+        options: WriteOptions<'a>,
+    ) -> BoxFuture<'a, Result<StoredWrite, Status>> {
+        Box::pin(async move {
+            let owners = Owners::Tracked(self.writer(options));
+            self.create_owned(target, body, options, owners).await
+        })
     }
 
     async fn create_owned(
@@ -170,68 +173,72 @@ impl Core {
         Err(Status::conflict(target.kind, target.name, "could not be created in several tries; please try again"))
     }
 
-    pub async fn change(
-        &self,
-        target: ObjectTarget<'_>,
+    pub fn change<'a>(
+        &'a self,
+        target: ObjectTarget<'a>,
         part: ObjectPart,
-        change: ObjectUpdate<'_>,
-        options: WriteOptions<'_>,
-    ) -> Result<StoredWrite, Status> {
-        for _ in 0..TRIES {
-            let current = self.current(target).await?;
-            let owners = Owners::Tracked(self.writer(options));
-            let prepare = || changed(target, part, &current, change, options.terms(), owners);
-            let prepared = options.origin.places().run(current.bytes.max(options.bytes), prepare).await?;
-            if let Some(written) = self.finish(target, prepared, &current, options).await? {
-                return Ok(written);
+        change: ObjectUpdate<'a>,
+        options: WriteOptions<'a>,
+    ) -> BoxFuture<'a, Result<StoredWrite, Status>> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let current = self.current(target).await?;
+                let owners = Owners::Tracked(self.writer(options));
+                let prepare = || changed(target, part, &current, change, options.terms(), owners);
+                let prepared = options.origin.places().run(current.bytes.max(options.bytes), prepare).await?;
+                if let Some(written) = self.finish(target, prepared, &current, options).await? {
+                    return Ok(written);
+                }
             }
-        }
-        Err(Status::modified(target.kind, target.name))
+            Err(Status::modified(target.kind, target.name))
+        })
     }
 
     /// Server-side apply: also makes the object where there is none, unless there is a refusal for that. The
     /// second value says so.
-    pub async fn apply(
-        &self,
-        target: ObjectTarget<'_>,
+    pub fn apply<'a>(
+        &'a self,
+        target: ObjectTarget<'a>,
         part: ObjectPart,
-        configuration: &Configuration,
+        configuration: &'a Configuration,
         force: bool,
-        options: WriteOptions<'_>,
+        options: WriteOptions<'a>,
         refusal_to_create: Option<Status>,
-    ) -> Result<(StoredWrite, bool), Status> {
-        for _ in 0..TRIES {
-            let writer = self.writer(options);
-            let current = match self.current(target).await {
-                Ok(current) => current,
-                Err(status) if status.is_not_found() && part == ObjectPart::Main => {
-                    if let Some(refusal) = refusal_to_create {
-                        return Err(refusal);
+    ) -> BoxFuture<'a, Result<(StoredWrite, bool), Status>> {
+        Box::pin(async move {
+            for _ in 0..TRIES {
+                let writer = self.writer(options);
+                let current = match self.current(target).await {
+                    Ok(current) => current,
+                    Err(status) if status.is_not_found() && part == ObjectPart::Main => {
+                        if let Some(refusal) = refusal_to_create {
+                            return Err(refusal);
+                        }
+                        let applied = configuration.create(target, writer)?;
+                        let owners = Owners::Decided(applied.managed);
+                        match self.create_owned(target, applied.object, options, owners).await {
+                            Err(status) if status.is_already_exists() => continue,
+                            written => return written.map(|written| (written, true)),
+                        }
                     }
-                    let applied = configuration.create(target, writer)?;
-                    let owners = Owners::Decided(applied.managed);
-                    match self.create_owned(target, applied.object, options, owners).await {
-                        Err(status) if status.is_already_exists() => continue,
-                        written => return written.map(|written| (written, true)),
+                    Err(status) => return Err(status),
+                };
+                let prepare = || {
+                    let applied = configuration.apply_to(target.kind, part, &current.value, force, writer)?;
+                    let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
+                    crate::codec::json::check_width(&body)?;
+                    if body["metadata"]["resourceVersion"].is_null() {
+                        body["metadata"]["resourceVersion"] = json!(current.revision.to_string());
                     }
+                    rules::prepare_update(target, part, &current, UpdateBody::Patched(body), options.terms(), owners)
+                };
+                let prepared = options.origin.places().run(current.bytes.max(options.bytes), prepare).await?;
+                if let Some(written) = self.finish(target, prepared, &current, options).await? {
+                    return Ok((written, false));
                 }
-                Err(status) => return Err(status),
-            };
-            let prepare = || {
-                let applied = configuration.apply_to(target.kind, part, &current.value, force, writer)?;
-                let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
-                crate::codec::json::check_width(&body)?;
-                if body["metadata"]["resourceVersion"].is_null() {
-                    body["metadata"]["resourceVersion"] = json!(current.revision.to_string());
-                }
-                rules::prepare_update(target, part, &current, UpdateBody::Patched(body), options.terms(), owners)
-            };
-            let prepared = options.origin.places().run(current.bytes.max(options.bytes), prepare).await?;
-            if let Some(written) = self.finish(target, prepared, &current, options).await? {
-                return Ok((written, false));
             }
-        }
-        Err(Status::modified(target.kind, target.name))
+            Err(Status::modified(target.kind, target.name))
+        })
     }
 
     pub(crate) fn writer<'a>(&self, options: WriteOptions<'a>) -> ApplyManager<'a> {
@@ -303,23 +310,25 @@ impl Core {
     }
 
     /// The object as it is now, in the version that is asked for.
-    pub(crate) async fn current(&self, target: ObjectTarget<'_>) -> Result<CurrentObject, Status> {
-        let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, target.name);
-        let object = self.store.get(&key).await.map_err(read_failed)?;
-        let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
-        let (revision, bytes) = (object.revision, object.value.len());
-        let stored = match self.cache.get(&key, revision) {
-            Some(stored) => stored,
-            None => {
-                // What this process alone writes is not read behind what clients write.
-                let is_own = target.kind.writers != Writers::Everyone;
-                let places = if is_own { &heavy_json::OWN } else { &heavy_json::CLIENTS };
-                let stored = Arc::new(places.run(bytes, || decode(&object)).await?);
-                self.cache.put(&key, revision, Arc::clone(&stored), bytes);
-                stored
-            }
-        };
-        Ok(CurrentObject { value: target.kind.of_stored(stored), revision, bytes })
+    pub(crate) fn current<'a>(&'a self, target: ObjectTarget<'a>) -> BoxFuture<'a, Result<CurrentObject, Status>> {
+        Box::pin(async move {
+            let key = ObjectKey::new(&target.kind.stored_resource(), target.namespace, target.name);
+            let object = self.store.get(&key).await.map_err(read_failed)?;
+            let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
+            let (revision, bytes) = (object.revision, object.value.len());
+            let stored = match self.cache.get(&key, revision) {
+                Some(stored) => stored,
+                None => {
+                    // What this process alone writes is not read behind what clients write.
+                    let is_own = target.kind.writers != Writers::Everyone;
+                    let places = if is_own { &heavy_json::OWN } else { &heavy_json::CLIENTS };
+                    let stored = Arc::new(places.run(bytes, || decode(&object)).await?);
+                    self.cache.put(&key, revision, Arc::clone(&stored), bytes);
+                    stored
+                }
+            };
+            Ok(CurrentObject { value: target.kind.of_stored(stored), revision, bytes })
+        })
     }
 
     pub(crate) fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {

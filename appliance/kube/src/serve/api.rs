@@ -5,8 +5,11 @@ mod objects;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Body as HttpBody;
 
 use self::objects::ObjectsRequest;
@@ -30,10 +33,8 @@ use crate::serve::{discovery, impersonate};
 /// The part of a pod that is text.
 const LOG: &str = "log";
 
-/// The body of a request.
-pub trait ApiRequestBody: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send {}
-
-impl<B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send> ApiRequestBody for B {}
+/// The body of a request, of whatever type the server has.
+type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The API over one [`Core`]. Clones share it.
 #[derive(Clone, Debug)]
@@ -108,13 +109,22 @@ impl Api {
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
-    pub async fn handle<B: ApiRequestBody>(&self, request: Request<B>, caller: &Caller) -> Response<Body> {
-        let unpacks = gzip::is_wanted(request.headers());
-        let response = self.answer(request, caller).await.unwrap_or_else(|status| turn_away(&status));
-        if unpacks { gzip::pack(response) } else { response }
+    pub fn handle<'a, B>(&'a self, request: Request<B>, caller: &'a Caller) -> BoxFuture<'a, Response<Body>>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        self.handle_body(request.map(|body| body.map_err(std::io::Error::other).boxed_unsync()), caller)
     }
 
-    async fn answer<B: ApiRequestBody>(&self, request: Request<B>, proven: &Caller) -> Result<Response<Body>, Status> {
+    fn handle_body<'a>(&'a self, request: Request<RequestBody>, caller: &'a Caller) -> BoxFuture<'a, Response<Body>> {
+        Box::pin(async move {
+            let unpacks = gzip::is_wanted(request.headers());
+            let response = self.answer(request, caller).await.unwrap_or_else(|status| turn_away(&status));
+            if unpacks { gzip::pack(response) } else { response }
+        })
+    }
+
+    async fn answer(&self, request: Request<RequestBody>, proven: &Caller) -> Result<Response<Body>, Status> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let registry = self.core.registry();

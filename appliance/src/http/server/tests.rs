@@ -32,7 +32,7 @@ const PATIENT: HttpTimeouts = HttpTimeouts { handshake: NEVER, head: NEVER, body
 
 async fn serve<H, F>(patience: HttpTimeouts, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
 where
-    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,7 +49,7 @@ fn serve_in<H, F>(
     (listener, tls): (TcpListener, Option<Arc<rustls::ServerConfig>>),
     handler: H,
 ) where
-    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let requests = RequestMetrics::default();
@@ -306,7 +306,7 @@ const FEW: Share = Share { total: 4, per_client: 4, per_known: 1 };
 
 async fn serve_few<H, F>(handler: H) -> SocketAddr
 where
-    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

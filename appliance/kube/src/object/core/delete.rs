@@ -1,6 +1,7 @@
 //! Deletions by the rules, of exactly one object, and of one that cannot be read.
 
 use firesteel_store::{ObjectKey, Op, Revision, StoreReadError};
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Core, TRIES};
@@ -14,26 +15,30 @@ use crate::object::terms::ObjectTarget;
 
 impl Core {
     /// Deletes the object, and says what becomes of its dependents, which [`crate::object::lifecycle`] sees to.
-    pub async fn delete(
-        &self,
-        target: ObjectTarget<'_>,
-        preconditions: &Preconditions,
+    pub fn delete<'a>(
+        &'a self,
+        target: ObjectTarget<'a>,
+        preconditions: &'a Preconditions,
         propagation: Option<Propagation>,
-        options: WriteOptions<'_>,
-    ) -> Result<StoredWrite, Status> {
-        if kind::is_namespace(target.kind) && target.name == "default" {
-            return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
-        }
-        let options = WriteOptions { from_reserve: true, ..options };
-        for _ in 0..TRIES {
-            let current = self.current(target).await?;
-            check_preconditions(target, preconditions, &current.value, current.revision)?;
-            let prepared = deletion::prepare(target.kind, &current.value, self.now(), propagation);
-            if let Some(written) = self.finish(target, prepared, &current, options).await? {
-                return Ok(written);
+        options: WriteOptions<'a>,
+    ) -> BoxFuture<'a, Result<StoredWrite, Status>> {
+        Box::pin(async move {
+            if kind::is_namespace(target.kind) && target.name == "default" {
+                return Err(Status::forbidden(
+                    "namespaces \"default\" is forbidden: this namespace may not be deleted",
+                ));
             }
-        }
-        Err(Status::modified(target.kind, target.name))
+            let options = WriteOptions { from_reserve: true, ..options };
+            for _ in 0..TRIES {
+                let current = self.current(target).await?;
+                check_preconditions(target, preconditions, &current.value, current.revision)?;
+                let prepared = deletion::prepare(target.kind, &current.value, self.now(), propagation);
+                if let Some(written) = self.finish(target, prepared, &current, options).await? {
+                    return Ok(written);
+                }
+            }
+            Err(Status::modified(target.kind, target.name))
+        })
     }
 
     /// Removes an object whose stored value is damaged, without a look at it: finalizers, preconditions and dependents

@@ -26,6 +26,7 @@ use firesteel_store::{
     ChangeKind, EventStream, GroupResource, HubEvent, ListRange, ObjectKey, PageRead, Revision, StoreReadError,
     WatchError,
 };
+use futures_util::future::BoxFuture;
 
 use crate::model::status::Status;
 use crate::object::core::Core;
@@ -76,44 +77,48 @@ struct KindEvents {
 ///
 /// # Errors
 /// When the store is closed.
-pub async fn run(core: Core) -> Result<(), Status> {
-    let store = core.store().clone();
-    let mut life = open(&core).await;
-    loop {
-        let failed = match life.step().await {
-            Ok(true) => {
-                if life.graph.is_idle() {
-                    tokio::time::sleep(PAUSE).await;
+pub fn run(core: Core) -> BoxFuture<'static, Result<(), Status>> {
+    Box::pin(async move {
+        let store = core.store().clone();
+        let mut life = open(&core).await;
+        loop {
+            let failed = match life.step().await {
+                Ok(true) => {
+                    if life.graph.is_idle() {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    continue;
                 }
-                continue;
+                Ok(false) => !life.again.is_empty() || life.namespaces.wants_another_turn(),
+                Err(status) => {
+                    tracing::warn!(error = %status.message, "could not follow the objects; all are read again in a second");
+                    tokio::time::sleep(RETRY).await;
+                    life = open(&core).await;
+                    continue;
+                }
+            };
+            let wait = if failed { RETRY } else { QUIET };
+            if let Ok(ended) = tokio::time::timeout(wait, store.reached(Revision(life.known.0 + 1))).await {
+                ended.map_err(read_failed)?;
             }
-            Ok(false) => !life.again.is_empty() || life.namespaces.wants_another_turn(),
-            Err(status) => {
-                tracing::warn!(error = %status.message, "could not follow the objects; all are read again in a second");
-                tokio::time::sleep(RETRY).await;
-                life = open(&core).await;
-                continue;
-            }
-        };
-        let wait = if failed { RETRY } else { QUIET };
-        if let Ok(ended) = tokio::time::timeout(wait, store.reached(Revision(life.known.0 + 1))).await {
-            ended.map_err(read_failed)?;
+            tokio::time::sleep(PAUSE).await;
         }
-        tokio::time::sleep(PAUSE).await;
-    }
+    })
 }
 
 /// A store that cannot be read now may be read later.
-async fn open(core: &Core) -> Life {
-    loop {
-        match Life::open(core).await {
-            Ok(life) => return life,
-            Err(status) => {
-                tracing::warn!(error = %status.message, "could not read the objects to follow them; it is tried again in a second");
-                tokio::time::sleep(RETRY).await;
+fn open(core: &Core) -> BoxFuture<'_, Life> {
+    Box::pin(async move {
+        loop {
+            match Life::open(core).await {
+                Ok(life) => return life,
+                Err(status) => {
+                    tracing::warn!(error = %status.message, "could not read the objects to follow them; it is tried again in a second");
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         }
-    }
+    })
 }
 
 impl Life {
@@ -159,8 +164,8 @@ impl Life {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn step(&mut self) -> Result<bool, Status> {
-        self.step_over(PAGE).await
+    pub fn step(&mut self) -> BoxFuture<'_, Result<bool, Status>> {
+        Box::pin(async move { self.step_over(PAGE).await })
     }
 
     /// Takes one step with at most so many objects.
@@ -227,9 +232,11 @@ impl Life {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn run_until_idle(&mut self) -> Result<(), Status> {
-        while self.step().await? {}
-        Ok(())
+    pub fn run_until_idle(&mut self) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(async move {
+            while self.step().await? {}
+            Ok(())
+        })
     }
 
     /// Reads the events up to the newest one.

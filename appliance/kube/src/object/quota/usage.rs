@@ -1,6 +1,7 @@
 //! What of each quota is used, in its status. Kubernetes' controller writes it with each object; here it is looked at
 //! now and then, for it is only shown: what is enforced is counted by the store.
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use crate::model::namespace_quota::NamespaceQuota;
@@ -13,19 +14,21 @@ use crate::object::terms::ObjectPart;
 ///
 /// # Errors
 /// When the store fails.
-pub async fn show(core: &Core) -> Result<(), Status> {
-    let objects = Objects::<Value>::new(core, "", "ResourceQuota")?;
-    let (quotas, _) = objects.list(None).await?;
-    for quota in quotas {
-        let text = |field: &str| quota["metadata"][field].as_str().unwrap_or_default();
-        let status = status_of(core, text("namespace"), text("name"), &quota).await?;
-        if quota["status"] == status {
-            continue;
+pub fn show(core: &Core) -> BoxFuture<'_, Result<(), Status>> {
+    Box::pin(async move {
+        let objects = Objects::<Value>::new(core, "", "ResourceQuota")?;
+        let (quotas, _) = objects.list(None).await?;
+        for quota in quotas {
+            let text = |field: &str| quota["metadata"][field].as_str().unwrap_or_default();
+            let status = status_of(core, text("namespace"), text("name"), &quota).await?;
+            if quota["status"] == status {
+                continue;
+            }
+            let write = |object: &mut Value| object["status"] = status.clone();
+            objects.modify(text("namespace"), text("name"), ObjectPart::Status, write).await?;
         }
-        let write = |object: &mut Value| object["status"] = status.clone();
-        objects.modify(text("namespace"), text("name"), ObjectPart::Status, write).await?;
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 async fn status_of(core: &Core, namespace: &str, name: &str, quota: &Value) -> Result<Value, Status> {

@@ -8,7 +8,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited, StreamBody};
 use serde_json::Value;
 
-use super::{Api, ApiRequestBody, LOG};
+use super::{Api, LOG, RequestBody};
 use crate::codec::body::{BODY_BYTES_MAX, Body};
 use crate::codec::negotiate::{self, ResponseFormat};
 use crate::model::access::Caller;
@@ -45,7 +45,7 @@ impl Api {
     pub(super) async fn objects(
         &self,
         request: ObjectsRequest<'_>,
-        body: impl ApiRequestBody,
+        body: RequestBody,
     ) -> Result<Response<Body>, Status> {
         let ObjectsRequest { route, query, .. } = request;
         let Some(kind) = self.core.registry().find(&route.group, &route.version, &route.plural).cloned() else {
@@ -75,7 +75,7 @@ impl Api {
         &self,
         kind: Arc<KindInfo>,
         ObjectsRequest { route, query, headers, caller, pass }: ObjectsRequest<'_>,
-        body: impl ApiRequestBody,
+        body: RequestBody,
     ) -> Result<Response<Body>, Status> {
         let part = part(&kind, route)?;
         let not_written = match check_writer(&kind, route.verb) {
@@ -151,7 +151,7 @@ impl Api {
         review: ReviewKind,
         kind: &KindInfo,
         ObjectsRequest { route, headers, caller, .. }: ObjectsRequest<'_>,
-        body: impl ApiRequestBody,
+        body: RequestBody,
     ) -> Result<Response<Body>, Status> {
         if (route.verb, route.name.as_str()) != (Verb::Create, "") {
             return Err(Status::method_not_allowed());
@@ -176,7 +176,7 @@ impl Api {
         issued: &IssueSubresource,
         kind: &KindInfo,
         ObjectsRequest { route, query, headers, pass, .. }: ObjectsRequest<'_>,
-        body: impl ApiRequestBody,
+        body: RequestBody,
     ) -> Result<Response<Body>, Status> {
         let Some(issuer) = self.issuer.as_deref().filter(|_| route.verb == Verb::Create) else {
             return Err(Status::method_not_allowed());
@@ -205,12 +205,7 @@ fn answer_format(headers: &HeaderMap) -> Result<ResponseFormat, Status> {
 }
 
 /// Reads the body of a question or a request, which names its own kind.
-async fn read_question(
-    kind: &str,
-    api_version: &str,
-    headers: &HeaderMap,
-    body: impl ApiRequestBody,
-) -> Result<Value, Status> {
+async fn read_question(kind: &str, api_version: &str, headers: &HeaderMap, body: RequestBody) -> Result<Value, Status> {
     let media_type = negotiate::media_type(header(headers, &CONTENT_TYPE));
     let mut asked = negotiate::parse_object(media_type.as_deref(), &read_body(body).await?, kind)?;
     if !asked.is_object() {
@@ -262,7 +257,7 @@ fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
     }
 }
 
-async fn read_body(body: impl ApiRequestBody) -> Result<Bytes, Status> {
+async fn read_body(body: RequestBody) -> Result<Bytes, Status> {
     match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_BYTES_MAX)),
