@@ -251,7 +251,8 @@ impl DiskErasure {
 
     fn exhausted(&self) -> String {
         if self.tried.is_empty() {
-            return "no method can be used on this disk".to_owned();
+            let each: Vec<String> = self.left_out.iter().map(|left| format!("{}: {}", left.method, left.why)).collect();
+            return format!("no method can be used on this disk; {}", each.join("; "));
         }
         let each: Vec<String> = self.tried.iter().map(|tried| format!("{}: {}", tried.method, tried.ended)).collect();
         format!("no method erased this disk; {}", each.join("; "))

@@ -13,7 +13,7 @@
 //!
 //! - Decide, pure: [`ladder`], [`disk_erasure`], [`proof`], [`foreign`] (what bytes say), [`guard`]. The crate
 //!   [`firesteel_drives`] says how commands and answers look.
-//! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
+//! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::WritableDisk`: [`perform`], [`medium`],
 //!   and the drives [`nvme`], [`ata`] and [`scsi`] on [`firesteel_drives::port::Port`], behind which
 //!   `firesteel_os::drive` talks to the kernel.
 //! - Wire up: [`attached`] finds the drive of a disk, [`disk_access`] how it is reached, [`scan_disks`] what is

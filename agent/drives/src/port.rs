@@ -1,5 +1,5 @@
 //! The seam below the drives: commands in, answers out. The agent's system calls send them
-//! to the kernel, simulated drives of tests decode them and obey or disobey.
+//! to the kernel; simulated drives of tests decode them, and execute or reject them.
 
 use std::{io, time::Duration};
 

@@ -65,7 +65,7 @@ impl BmcPace {
     }
 }
 
-/// The way to one BMC.
+/// Paces the requests to one BMC: one at a time.
 #[derive(Debug)]
 pub struct BmcQueue {
     pace: Mutex<BmcPace>,

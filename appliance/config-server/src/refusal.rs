@@ -18,7 +18,7 @@ pub enum ConfigRefusal {
     BadToken(BootTokenError),
     #[error("the host of this token is gone")]
     NoHost,
-    #[error("the token's deadline is over: firesteel extend-token puts it off")]
+    #[error("the token's deadline is over: run firesteel extend-token HOST")]
     Expired,
     #[error("the OS of this token has reported that it runs, which ended the token")]
     Ended,

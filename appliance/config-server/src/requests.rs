@@ -340,7 +340,7 @@ impl ConfigController {
         let told = self.hosts().get_mut(key).and_then(|host| host.refusals.next(now));
         // So many came since the last one that was recorded.
         let Some(before) = told else { return };
-        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last report") };
         let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, field(ask.name));
         tracing::warn!(host = %key, remote = %ask.remote, why = refusal.word(), "a config was refused");
         let noted = event(now, claims.attempt, "config_refused", text.clone());
@@ -356,7 +356,7 @@ impl ConfigController {
         let told = self.strangers().next(self.handles().now());
         let Some(before) = told else { return };
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
-        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last report") };
         let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, field(ask.name));
         self.handles().events.record_network_event("ConfigRefused", true, text).await;
     }

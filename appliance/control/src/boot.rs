@@ -27,7 +27,7 @@ use crate::{AccessDenial, NetworkEvent};
 /// the longest erase of a large disk; what bounds its harm is that the first key takes it.
 pub(crate) const BOOT_TOKEN_S: u64 = 7 * 24 * 3600;
 
-/// What a boot token stands for.
+/// An opened boot token: for which MAC, host and attempt it stands.
 #[derive(Clone, Debug)]
 pub struct BootGrant {
     pub mac: Mac,

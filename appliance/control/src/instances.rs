@@ -144,13 +144,8 @@ impl InstanceReports {
             match changed {
                 Some(ConfigTokenState::Open | ConfigTokenState::Expired) => {
                     tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
-                    self.shared.events.record_event(
-                        &key,
-                        &claims.subject,
-                        "FirstBootFailed",
-                        true,
-                        format!("the first boot failed: {last}"),
-                    );
+                    let text = format!("the first boot failed: {last}");
+                    self.shared.events.record_event(&key, &claims.subject, "FirstBootFailed", true, text);
                     self.shared.queue.wake(&key);
                     Ok(())
                 }

@@ -8,7 +8,7 @@ use reqwest::{StatusCode, header::HeaderMap};
 
 use super::HttpError;
 
-/// Sends requests. Clones share what is below.
+/// The HTTP client for downloads. Clones share its connections.
 #[derive(Clone, Debug)]
 pub enum DownloadClient {
     /// The agent's, for the one server that it knows by its key.

@@ -148,7 +148,7 @@ fn nothing_is_proven_while_two_machines_claim_a_host() {
         thief.end_write(field);
         // It has left, so that there is no more to be settled: its attempt is over.
         let page = field.until(&["describe", "host", "victim"], |page| {
-            page.contains("ClaimSettled") || page.contains("ProvisioningComplete")
+            page.contains("ClaimResolved") || page.contains("ProvisioningComplete")
         });
         let is_provisioned = page.contains("ProvisioningComplete");
         let got = if is_provisioned { "provisioned" } else { "not provisioned" };
@@ -180,7 +180,7 @@ fn an_old_key_after_a_new_one_stops_both() {
         judge("old key that leaves", "-", "410", &in_words(&own.reports(field, true)));
 
         field.firesteel(&["choose-agent", "victim", "--none"]);
-        field.until(&["describe", "host", "victim"], |page| page.contains("ClaimSettled"));
+        field.until(&["describe", "host", "victim"], |page| page.contains("ClaimResolved"));
         judge("the new key after neither", WANTS, "410", gets(field, &mut thief));
         judge("the old key after neither", WANTS, "410", &in_words(&own.reports(field, false)));
     });

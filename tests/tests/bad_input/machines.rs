@@ -63,7 +63,7 @@ async fn a_second_key_holds_both_and_neither_goes_on() {
     assert_eq!(appliance.journal("host").await.status.agent, bound, "the second one is not bound");
     // A person says who is the host.
     appliance.annotate("host", "firesteel.dev/choose-agent", &"01".repeat(32)).await;
-    page_says(&appliance, &["ClaimSettled", "not this host"]).await;
+    page_says(&appliance, &["ClaimResolved", "not this host"]).await;
     assert_eq!(plan_for(&appliance, &mut agent).await, [PlanStep::Inspect], "the first one goes on");
     assert_refused(thief.hello(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
     assert_refused(thief.report(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
@@ -88,7 +88,7 @@ async fn an_old_key_that_reports_twice_after_a_new_hello_holds_both() {
     page_says(&appliance, &["second_claimant", "of attempt 1", &"01".repeat(8), &"02".repeat(8)]).await;
     assert_eq!(new.report(&appliance).await.unwrap(), AgentInstruction::Continue);
     appliance.annotate("host", "firesteel.dev/choose-agent", "none").await;
-    page_says(&appliance, &["ClaimSettled"]).await;
+    page_says(&appliance, &["ClaimResolved"]).await;
     // Until the end of its attempt is published it may still be answered.
     while new.report(&appliance).await.is_ok() {}
     for agent in [&mut old, &mut new] {

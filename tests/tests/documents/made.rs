@@ -185,23 +185,21 @@ fn typed_reason(tokens: &[Token]) -> Option<EventReason> {
     EventReason::ALL.iter().copied().find(|reason| is_path && variant.is_word(&format!("{reason:?}")))
 }
 
-/// Without what borrows or copies the value.
+/// Strips what borrows, copies or spells the value.
 fn without_conversion(argument: &[Token]) -> &[Token] {
-    let value = match argument {
+    let mut value = match argument {
         [borrow, rest @ ..] if borrow.is_sign('&') => rest,
         _ => argument,
     };
-    match value {
-        [rest @ .., dot, name, open, close]
-            if dot.is_sign('.')
-                && ["to_owned", "clone", "as_str", "word"].iter().any(|word| name.is_word(word))
-                && open.is_sign('(')
-                && close.is_sign(')') =>
-        {
-            rest
-        }
-        _ => value,
+    while let [rest @ .., dot, name, open, close] = value
+        && dot.is_sign('.')
+        && ["to_owned", "clone", "as_str", "word"].iter().any(|word| name.is_word(word))
+        && open.is_sign('(')
+        && close.is_sign(')')
+    {
+        value = rest;
     }
+    value
 }
 
 /// What a variable may be: nothing where it is a parameter, else the texts that it is made of.
@@ -252,7 +250,7 @@ mod tests {
 
     #[test]
     fn reasons_are_found_in_each_form() {
-        let cases: [(&str, &[&str], usize); 10] = [
+        let cases: [(&str, &[&str], usize); 11] = [
             ("fn a() { if b { EventReason::Attached } else { EventReason::Detached } }", &["Attached", "Detached"], 0),
             ("fn a() { s.record_about(r, \"Direct\", x); }", &["Direct"], 0),
             ("fn a() { s.record_about(r, if b { \"One\" } else { \"Other\" }, x); }", &["One", "Other"], 0),
@@ -264,6 +262,11 @@ mod tests {
                 0,
             ),
             ("fn a(reason: &str) { let o = RecordedEvent { regarding, reason: reason.to_owned(), message }; }", &[], 0),
+            (
+                "fn a() { let o = RecordedEvent { regarding, reason: event.reason.word().to_owned(), message }; }",
+                &[],
+                0,
+            ),
             ("fn text(self) -> &'static str { \"Word\" } fn a() { s.record_about(r, why.text(), x); }", &["Word"], 0),
             ("fn a() { let mut tell = |reason, b, m| c; tell(\"Closed\", false, format!(\"x\")) }", &["Closed"], 0),
             ("fn a() { self.tell(decided, sets); notes.push(..event(now, \"Free\", x)); }", &[], 0),

@@ -61,7 +61,7 @@ impl PoolReconciler {
         if let Some(config) = self.unreadable(followed).await {
             self.rendered_from.clear();
             let fault = format!(
-                "the stored MachineConfig {config} cannot be read, so that nobody knows which pools it is of: write or \
+                "the stored MachineConfig {config} cannot be read, so that it is unknown which pools it belongs to: write or \
                  delete it"
             );
             let mut known = pools.lock();

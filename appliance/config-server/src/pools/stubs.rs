@@ -81,7 +81,7 @@ pub(super) fn other_owners(secret: &Secret, managed: &ManagedStub) -> Option<Vec
 /// Decides what to do with a Secret. `managed`: what is wanted in it, where it is one of ours.
 pub(super) fn decide(secret: &Secret, managed: Option<&ManagedStub>, ours: &UpgradeTargets<'_>) -> StubAction {
     let Some(bytes) = secret.user_data() else {
-        return StubAction::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
+        return StubAction::LeftAlone("it has no userData: delete it, and it is created again".to_owned())
             .unless(managed.is_none());
     };
     let managed = managed.map(|managed| managed.stub.as_bytes());
@@ -95,7 +95,7 @@ pub(super) fn decide(secret: &Secret, managed: Option<&ManagedStub>, ours: &Upgr
         Some(wanted) => StubAction::Write {
             bytes: SecretBytes(wanted.to_vec()),
             is_ours: true,
-            what: if is_wanted { "taken for the appliance's own" } else { "written anew" }.to_owned(),
+            what: if is_wanted { "taken for the appliance's own" } else { "written again" }.to_owned(),
         },
         None => owners(upgrade(bytes, ours)),
     };

@@ -141,7 +141,7 @@ fn selected_name(selector: &str) -> Option<&str> {
     })
 }
 
-/// Whether it may be, and why.
+/// The answer of an access check: allowed or not, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
     pub allowed: bool,

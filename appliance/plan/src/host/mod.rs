@@ -153,7 +153,7 @@ fn leave(turn: &mut StepDraft<'_>) -> Option<HostReason> {
             // What is erased for the next host of this owner is not erased any more.
             cleaning::stop(turn, text).err().or_else(|| Some(turn.go(HostState::PoweringOff, text)))
         }
-        HostState::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::is_unlocked(turn).err(),
+        HostState::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::wait_while_locked(turn).err(),
         HostState::Provisioning | HostState::Provisioned => {
             let (Ok(reason) | Err(reason)) = deprovisioning::enter(turn, text);
             Some(reason)

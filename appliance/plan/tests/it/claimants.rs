@@ -131,7 +131,7 @@ fn the_bmc_switches_off_and_who_still_reports_is_named() {
         world.settle();
         assert_eq!(world.seen.bmc.power, HostPower::Off, "{}", world.reason());
         assert_eq!(world.count(|effect| matches!(effect, HostEffect::Bmc(call) if call.action == CUT)), 1);
-        assert_eq!(condition(&world).unwrap().1, "SettledByPower");
+        assert_eq!(condition(&world).unwrap().1, "PowerDecides");
         assert_eq!(world.memory().attempt, attempt, "not before it was listened");
         // What was under way arrives.
         listen(&mut world, 9, &["aa", "bb"]);
@@ -220,7 +220,7 @@ fn a_person_says_that_the_bound_machine_is_the_host_and_it_goes_on() {
     world.annotate(annotations::CHOOSE_AGENT, &key("aa"));
     world.step();
     assert!(!world.seen.host.metadata.annotations.contains_key(annotations::CHOOSE_AGENT), "one-shot");
-    assert!(world.memory().claimants.is_none() && has(&world, "ClaimSettled"));
+    assert!(world.memory().claimants.is_none() && has(&world, "ClaimResolved"));
     assert_eq!((world.memory().attempt, world.memory().plan_number), (attempt, plan));
     assert_eq!(world.memory().intruders[0].machine.key, key("bb"));
     world.step();
@@ -293,7 +293,7 @@ fn neither_ends_the_attempt_by_a_word_by_time_and_by_a_retry() {
         world.step();
         assert!(world.memory().attempt > attempt && world.memory().claimants.is_none(), "{exit}");
         assert!(world.memory().intruders.is_empty(), "{exit}");
-        assert!(has(&world, "ClaimSettled"), "{exit}");
+        assert!(has(&world, "ClaimResolved"), "{exit}");
         if exit != "retry" {
             assert!(error(&world).contains("key bbbbbbbbbbbbbbbb"), "{exit}: {}", error(&world));
         }
@@ -312,11 +312,11 @@ fn a_word_for_an_unknown_machine_or_without_a_claim_does_nothing() {
     world.settle();
     world.annotate(annotations::CHOOSE_AGENT, &key("cc"));
     world.step();
-    assert!(world.memory().claimants.is_some() && has(&world, "ClaimNotSettled"));
+    assert!(world.memory().claimants.is_some() && has(&world, "ClaimNotResolved"));
     let mut world = World::without_bmc();
     world.annotate(annotations::CHOOSE_AGENT, annotations::NO_CLAIMANT);
     world.step();
-    assert!(has(&world, "ClaimNotSettled"));
+    assert!(has(&world, "ClaimNotResolved"));
 }
 
 /// The old key of the machine that lost its attempt is a claimant as well.

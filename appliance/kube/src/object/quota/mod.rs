@@ -32,7 +32,7 @@ const OLDER: [&str; 3] = ["configmaps", "secrets", "resourcequotas"];
 /// Words of one quota. Each is looked at with each write.
 const WORDS_MAX: usize = 128;
 
-/// What a word limits.
+/// What a quota limits: one kind, or a total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QuotaSubject {
     Kind(GroupResource),

@@ -46,11 +46,11 @@ pub struct Intruder {
 /// How the newest claim ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settled {
+pub struct ResolvedClaim {
     pub at: Timestamp,
     /// The person's word, or what stands for another end.
     pub by: String,
-    /// Claims in a row that the power settled.
+    /// Claims in a row that a power cut resolved.
     #[serde(default)]
     pub cuts: u32,
 }

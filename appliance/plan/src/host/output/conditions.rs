@@ -12,7 +12,7 @@
 //! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
 //! | UniqueIdentity | after it was false | SharedUUID |
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
-//! | SecondClaimant | more than one machine claims to be the host: SettledByPower, PersonDecides | IntruderNamed, Settled, after that |
+//! | SecondClaimant | more than one machine claims to be the host: PowerDecides, PersonDecides | IntruderNamed, Resolved, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
@@ -208,7 +208,7 @@ fn second_claimant(memory: &HostMemory) -> Option<Condition> {
     let all: Vec<String> = claims.all().map(ToString::to_string).collect();
     let (reason, how) = match &claims.person {
         Some(why) => ("PersonDecides", format!("a person decides until {:.0}: {why}", claims.until)),
-        None => ("SettledByPower", "the BMC switches the host off, which tells them apart".to_owned()),
+        None => ("PowerDecides", "the BMC switches the host off, which tells them apart".to_owned()),
     };
     let text = format!("more than one machine claims to be this host: {}; {how}", all.join("; and "));
     Some(Condition::new(CLAIMED, true, reason, text))
@@ -220,7 +220,7 @@ fn claim_over(memory: &HostMemory) -> Condition {
             let text = format!("the machine with {} is not this host: {}", named.machine, named.why);
             Condition::new(CLAIMED, false, "IntruderNamed", text)
         }
-        None => Condition::new(CLAIMED, false, "Settled", ""),
+        None => Condition::new(CLAIMED, false, "Resolved", ""),
     }
 }
 

@@ -61,7 +61,7 @@ fn moved_hardware(seen: &HostInputs, old: &BareMetalHostStatus) -> Option<Hardwa
     annotations::moved_status(&seen.host.metadata).filter(|_| is_new)?.ok()?.hardware
 }
 
-/// Something that is stored of the host is damaged, and the host is frozen: set where no step can be made, and gone
+/// Something that is stored of the host is damaged, and work on the host stops: set where no step can be made, and gone
 /// with the next one that is.
 pub const DAMAGED: &str = "StoredObjectDamaged";
 

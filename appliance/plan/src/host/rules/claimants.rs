@@ -21,7 +21,7 @@ use firesteel_facts::EventReason;
 use firesteel_resources::{bare_metal_host::ErrorType, host_journal::Claimant};
 use jiff::SignedDuration;
 
-use crate::host::model::{Claimants, HeldPlan, HostReason, HostState, Intruder, RefusedAttempt, Settled};
+use crate::host::model::{Claimants, HeldPlan, HostReason, HostState, Intruder, RefusedAttempt, ResolvedClaim};
 use crate::host::rules::identity::is_own_word;
 use crate::host::turn::contest::{in_words, unnamed};
 use crate::host::turn::{AgentPresence, StepDraft, format_duration, later};
@@ -30,9 +30,9 @@ use crate::host::turn::{AgentPresence, StepDraft, format_duration, later};
 const POWER_TRIES_MAX: u32 = 3;
 /// Bounds how many machines are remembered that are not the host.
 const INTRUDERS_MAX: usize = 8;
-/// Says in [`Settled::by`] that the BMC settled it.
+/// Says in [`ResolvedClaim::by`] that the BMC settled it.
 const BY_POWER: &str = "power";
-/// Says in [`Settled::by`] that the bound agent was not heard any more.
+/// Says in [`ResolvedClaim::by`] that the bound agent was not heard any more.
 const GONE: &str = "gone";
 
 /// Takes over what was heard of other claimants.
@@ -74,7 +74,7 @@ pub(crate) fn retry(turn: &mut StepDraft<'_>) {
     let Some(claims) = turn.memory.claimants.clone() else { return };
     drop_all(turn, &claims, "retry");
     let text = format!("attempt {} is over, because the host is tried again", claims.attempt);
-    turn.warn(EventReason::ClaimSettled, text);
+    turn.warn(EventReason::ClaimResolved, text);
 }
 
 /// Goes on with a claim that is not settled; `None` where the host goes on all the same.
@@ -103,8 +103,8 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
 
 /// Counts the claims in a row that the power settled, within the time in which a person would have decided.
 fn cuts_lately(turn: &StepDraft<'_>) -> u32 {
-    let is_of_late = |settled: &&Settled| turn.now.duration_since(settled.at) <= turn.limits().claimants;
-    turn.memory.settled.as_ref().filter(is_of_late).map_or(0, |settled| settled.cuts)
+    let is_of_late = |resolved: &&ResolvedClaim| turn.now.duration_since(resolved.at) <= turn.limits().claimants;
+    turn.memory.resolved_claim.as_ref().filter(is_of_late).map_or(0, |resolved| resolved.cuts)
 }
 
 /// Ends an attempt of which it is not known who was the host; the error says who claimed it.
@@ -112,7 +112,7 @@ fn cuts_lately(turn: &StepDraft<'_>) -> u32 {
 fn neither(turn: &mut StepDraft<'_>, claims: &Claimants, by: &str, why: &str) -> HostReason {
     let text = format!("attempt {} is over {why}; {}", claims.attempt, in_words(&claims.first, &claims.others));
     drop_all(turn, claims, by);
-    turn.warn(EventReason::ClaimSettled, text.clone());
+    turn.warn(EventReason::ClaimResolved, text.clone());
     if turn.memory.state.gets_agent() {
         return turn.fail(kind(&turn.memory.state), text);
     }
@@ -159,7 +159,7 @@ fn end(turn: &mut StepDraft<'_>, by: &str, cuts: u32) {
     if let Some(held) = turn.memory.held.as_mut().filter(|held| held.until.is_none()) {
         held.until = Some(now);
     }
-    turn.memory.settled = Some(Settled { at: now, by: by.to_owned(), cuts });
+    turn.memory.resolved_claim = Some(ResolvedClaim { at: now, by: by.to_owned(), cuts });
 }
 
 /// Ends the error that a person was waited for.

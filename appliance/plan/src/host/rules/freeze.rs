@@ -132,7 +132,7 @@ fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) {
                     format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
                 }
             };
-            turn.warn(EventReason::DiskGivenUp, text);
+            turn.warn(EventReason::DiskUnfrozen, text);
             turn.memory.given_up.push(UnfrozenInstallation { guid, disk: frozen.disk.clone(), at: turn.now });
             let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
             turn.memory.given_up.drain(..excess);
@@ -140,7 +140,7 @@ fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) {
         }
         Some(_) | None => {
             let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
-            turn.warn(EventReason::DiskNotGivenUp, text);
+            turn.warn(EventReason::DiskNotUnfrozen, text);
         }
     }
 }

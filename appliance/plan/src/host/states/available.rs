@@ -22,7 +22,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.go(HostState::Inspecting, "an inspection was asked for"));
     }
     if consumer_data::next_owner(turn) == NextOwner::Another {
-        gate::is_unlocked(turn)?;
+        gate::wait_while_locked(turn)?;
         let text = "the host's owner changed: its disks are erased before another owner gets them";
         turn.event(EventReason::OwnerChanged, text);
         return Ok(turn.go(HostState::Preparing, text));
@@ -44,7 +44,7 @@ fn wanted(turn: &mut StepDraft<'_>) -> StateStep {
     if let Some(image) = turn.seen.host.spec.wanted_image() {
         preconditions::writable(turn, image, "nothing was written")?;
     }
-    gate::is_unlocked(turn)?;
+    gate::wait_while_locked(turn)?;
     let failures = turn.memory.provision_failures;
     if failures >= turn.limits().provision_failures_max {
         let last = turn.memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
@@ -63,7 +63,7 @@ fn wanted(turn: &mut StepDraft<'_>) -> StateStep {
     let hello = turn.limits().hello;
     turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
     turn.event(EventReason::ProvisioningStarted, "an image is wanted");
-    Ok(turn.go_failed(HostState::Provisioning, "an image is wanted"))
+    Ok(turn.go_keeping_failure(HostState::Provisioning, "an image is wanted"))
 }
 
 fn idle(turn: &mut StepDraft<'_>) -> StateStep {

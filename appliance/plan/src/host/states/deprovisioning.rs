@@ -41,7 +41,7 @@ pub(crate) fn enter_failed(turn: &mut StepDraft<'_>, why: impl Into<String>) -> 
     turn.memory.plan = None;
     consumer_data::confirm(turn);
     turn.event(EventReason::DeprovisioningStarted, why.clone());
-    let reason = turn.go_failed(HostState::Deprovisioning, why);
+    let reason = turn.go_keeping_failure(HostState::Deprovisioning, why);
     if turn.current_agent().is_some_and(|agent| agent.rebooted) {
         // It waits for its script, and the token of this attempt is taken.
         agent::spend(turn);
@@ -98,7 +98,7 @@ fn done(turn: &mut StepDraft<'_>, why: &str) -> HostReason {
         return turn.go(HostState::PoweringOff, why);
     }
     let failed = turn.memory.provision_failures > 0;
-    if failed { turn.go_failed(HostState::Available, why) } else { turn.go(HostState::Available, why) }
+    if failed { turn.go_keeping_failure(HostState::Available, why) } else { turn.go(HostState::Available, why) }
 }
 
 fn has_failed(turn: &StepDraft<'_>) -> bool {

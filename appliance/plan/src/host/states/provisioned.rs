@@ -19,7 +19,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
             preconditions::writable(turn, wanted, "the host keeps the OS that it has")?;
         }
         preconditions::prefetch(turn);
-        gate::is_unlocked(turn)?;
+        gate::wait_while_locked(turn)?;
         let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
         return deprovisioning::enter(turn, text);
     }

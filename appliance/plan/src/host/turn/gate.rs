@@ -105,13 +105,13 @@ pub(crate) fn may_destroy(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(
 /// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
 #[track_caller]
 pub(crate) fn may_go_on(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
-    is_unlocked(turn)?;
+    wait_while_locked(turn)?;
     frozen::may_go_on(turn, kind)
 }
 
 /// Whether a host may be taken from where it rests for the sake of a change of its disks.
 #[track_caller]
-pub(crate) fn is_unlocked(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
+pub(crate) fn wait_while_locked(turn: &mut StepDraft<'_>) -> Result<(), HostReason> {
     let Some(shut) = lock(&turn.seen.host.metadata) else { return Ok(()) };
     Err(wait(turn, shut))
 }

@@ -144,16 +144,16 @@ impl<'a> StepDraft<'a> {
         HostReason::new(text)
     }
 
-    /// Move on, with the failure of the state that was left forgotten.
+    /// Moves on and clears the failure of the state that was left.
     #[track_caller]
     pub(crate) fn go(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
         self.memory.failure = None;
-        self.go_failed(state, text)
+        self.go_keeping_failure(state, text)
     }
 
-    /// Move on, with the failure kept beside the new state.
+    /// Moves on and keeps the failure beside the new state.
     #[track_caller]
-    pub(crate) fn go_failed(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
+    pub(crate) fn go_keeping_failure(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
         history::end(&mut self.memory, self.now);
         self.memory.state = state;
         history::begin(&mut self.memory, self.now);

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::DiskIdentity;
-use crate::host::model::claims::{Claimants, Intruder, Settled};
+use crate::host::model::claims::{Claimants, Intruder, ResolvedClaim};
 use crate::host::model::erasure::{PendingErasure, WipeVerdict};
 use crate::host::model::known_identity::KnownIdentity;
 use crate::host::model::power_cut::CleanBoot;
@@ -135,7 +135,7 @@ pub struct HostMemory {
     pub intruders: Vec<Intruder>,
     /// How the newest claim ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub settled: Option<Settled>,
+    pub resolved_claim: Option<ResolvedClaim>,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,

@@ -16,8 +16,8 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     turn.remove_annotation(annotations::CHOOSE_AGENT);
     let Some(claims) = turn.memory.claimants.clone() else {
         // The removal of the annotation may take a step longer.
-        if turn.memory.settled.as_ref().is_none_or(|settled| settled.by != word) {
-            turn.warn(EventReason::ClaimNotSettled, "one machine alone claims to be this host");
+        if turn.memory.resolved_claim.as_ref().is_none_or(|resolved| resolved.by != word) {
+            turn.warn(EventReason::ClaimNotResolved, "one machine alone claims to be this host");
         }
         return None;
     };
@@ -27,7 +27,7 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     let Some(host) = claims.all().find(|machine| machine.key == word) else {
         let text =
             format!("no machine with the key {word:.16} claims to be this host: `firesteel describe` shows them");
-        turn.warn(EventReason::ClaimNotSettled, text);
+        turn.warn(EventReason::ClaimNotResolved, text);
         return None;
     };
     let rest: Vec<&Claimant> = claims.all().filter(|machine| machine.key != word).collect();
@@ -43,7 +43,7 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         over(turn, &word, 0);
         "it boots into the next attempt"
     };
-    turn.event(EventReason::ClaimSettled, format!("a person said that the host is {host}: {goes}"));
+    turn.event(EventReason::ClaimResolved, format!("a person said that the host is {host}: {goes}"));
     None
 }
 

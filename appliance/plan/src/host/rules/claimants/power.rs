@@ -74,7 +74,7 @@ fn name_intruders(turn: &mut StepDraft<'_>, claims: &Claimants, off_at: Timestam
         format!("while the BMC showed the host off, this machine reported, and is not the host: {}", all.join("; "))
     };
     named.iter().for_each(|machine| name(turn, machine, "it reported while the BMC showed the host off"));
-    turn.warn(EventReason::ClaimSettled, text.clone());
+    turn.warn(EventReason::ClaimResolved, text.clone());
     let cuts = cuts_lately(turn) + 1;
     over(turn, BY_POWER, cuts);
     turn.wait_in_state(SignedDuration::from_secs(1), text)
