@@ -8,7 +8,7 @@
 //!                                                                                      manifest.json
 //! ```
 //!
-//! The same inputs give the same bytes, whatever the folder, the user, the umask and the time. It needs no
+//! The same inputs give the same bytes, whatever the folder, the user, the umask and the time. The crate needs no
 //! privileges, installs no package and runs no foreign program but `apt-get`, which fetches packages.
 //! The binary `ramdisk` and the lab call it. It knows nothing of hosts, boot entries or the lab.
 //!

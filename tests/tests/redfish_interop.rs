@@ -141,7 +141,7 @@ async fn power_is_read_back_however_long_it_takes() {
     assert_eq!(client.change_power(PowerAction::ForceOff).await, Ok(PowerSet::Confirmed));
     assert_eq!(client.power().await, Ok(PowerState::Off));
     let two = emulator.connect(TWO).await;
-    assert_eq!(two.change_power(PowerAction::GracefulOff).await, Ok(PowerSet::Untold), "the OS decides when");
+    assert_eq!(two.change_power(PowerAction::GracefulOff).await, Ok(PowerSet::Unconfirmed), "the OS decides when");
     let begin = Instant::now();
     while two.power().await != Ok(PowerState::Off) {
         assert!(begin.elapsed() < PATIENCE.read_back, "it never goes off");

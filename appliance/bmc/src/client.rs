@@ -224,7 +224,7 @@ impl RedfishClient {
     pub async fn change_power(&self, action: PowerAction) -> Result<PowerSet, Error> {
         let Some(sent) = self.send_power(action).await? else { return Ok(PowerSet::Nothing) };
         match action {
-            PowerAction::ForceRestart | PowerAction::GracefulOff => return Ok(PowerSet::Untold),
+            PowerAction::ForceRestart | PowerAction::GracefulOff => return Ok(PowerSet::Unconfirmed),
             PowerAction::On | PowerAction::ForceOff => {}
         }
         let asked_at = Instant::now();

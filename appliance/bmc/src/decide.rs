@@ -1,4 +1,4 @@
-//! From what a system says of itself and what is wanted to the one request that is sent. Pure.
+//! Makes the one request that is sent from what a system reports and what is wanted. Pure.
 //!
 //! Where vendors differ, the difference is a row in [`crate::quirks`].
 
@@ -42,7 +42,7 @@ pub enum PowerAction {
     /// Asks the operating system; takes as long as it likes, or does nothing.
     GracefulOff,
     ForceOff,
-    /// Off and on again at once; a system that is off is switched on.
+    /// Switches the system off and on again at once, or on if it is off.
     ForceRestart,
 }
 

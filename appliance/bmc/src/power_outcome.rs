@@ -14,9 +14,9 @@ pub enum PowerSet {
     /// It was so already.
     Nothing,
     Confirmed,
-    /// Accepted, and nothing that a BMC says tells that it was done: a restart, or a shutdown, which takes the
-    /// operating system as long as it likes.
-    Untold,
+    /// The BMC accepted the request, and nothing that it reports shows that it was done: a restart, or a shutdown,
+    /// which takes the operating system as long as it likes.
+    Unconfirmed,
     /// The BMC accepted the request, but reports another state: which request, what it answered, how long ago.
     Unverified {
         seen: String,
@@ -31,14 +31,15 @@ pub enum OverrideReading {
     /// It is still there, in the BMC's own words.
     Left { seen: String },
     /// The BMC does not tell.
-    Untold { why: String },
+    Unconfirmed { why: String },
 }
 
 /// What reading the override back has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootSet {
     Confirmed,
-    /// The BMC accepted the request, but the system reports another state: it may take it at the next start, or have dropped it.
+    /// The BMC accepted the request, but the system reports another state: it may take it at the next start, or have
+    /// dropped it.
     Unverified {
         seen: String,
     },

@@ -104,10 +104,13 @@ async fn boot_flags_are_set_read_back_and_used_up_by_a_boot() {
     fake.state().flags_life = 0;
     client.set_boot_once(NextBootSource::Pxe, BmcBootMode::Uefi).await.unwrap();
     client.set_power(PowerAction::ForceRestart).await.unwrap();
-    let untold = client.read_once().await;
-    assert!(matches!(&untold, Ok(OverrideReading::Untold { why }) if why.contains("after a minute")), "{untold:?}");
+    let unconfirmed = client.read_once().await;
+    assert!(
+        matches!(&unconfirmed, Ok(OverrideReading::Unconfirmed { why }) if why.contains("after a minute")),
+        "{unconfirmed:?}"
+    );
     fake.state().faults = vec![IpmiFault::Completes(0, 9, 0xc1)];
-    assert!(matches!(client.read_once().await, Ok(OverrideReading::Untold { .. })));
+    assert!(matches!(client.read_once().await, Ok(OverrideReading::Unconfirmed { .. })));
     fake.state().faults.clear();
     let always = BootFlags::new(BootDevice::Cd, true, BmcBootMode::Legacy);
     assert_eq!(client.set_boot(always).await, Ok(BootSet::Confirmed));

@@ -120,7 +120,7 @@ async fn power_is_read_back_and_a_bmc_that_lies_is_named() {
     fake.state().faults = vec![RedfishFault::PowerLater(3)];
     assert_eq!(client.change_power(PowerAction::On).await, Ok(PowerSet::Confirmed), "it was waited for");
     assert_eq!(fake.state().power, PowerState::On);
-    assert_eq!(client.change_power(PowerAction::ForceRestart).await, Ok(PowerSet::Untold));
+    assert_eq!(client.change_power(PowerAction::ForceRestart).await, Ok(PowerSet::Unconfirmed));
     fake.state().faults = vec![RedfishFault::IgnoresPower];
     let hasty = connect_with(&address, &credentials(), hasty()).await.unwrap();
     let Ok(PowerSet::Unverified { seen }) = hasty.change_power(PowerAction::ForceOff).await else { panic!("off?") };

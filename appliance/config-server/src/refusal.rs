@@ -93,18 +93,18 @@ impl ConfigRefusal {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
     told_at: Option<Timestamp>,
-    untold: u64,
+    unconfirmed: u64,
 }
 
 impl Refusals {
     /// Counts one more. Where it is to be recorded, returns how many were only counted before it.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u64> {
         if self.told_at.is_some_and(|at| now >= at && now.duration_since(at) < RECORDED_EVERY) {
-            self.untold += 1;
+            self.unconfirmed += 1;
             return None;
         }
         self.told_at = Some(now);
-        Some(std::mem::take(&mut self.untold))
+        Some(std::mem::take(&mut self.unconfirmed))
     }
 }
 

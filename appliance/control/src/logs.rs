@@ -38,9 +38,9 @@ struct HostLogStore {
 
 #[derive(Default)]
 struct LogRings {
-    rings: HashMap<(HostKey, HostLogSource), LogRing>,
+    rings: HashMap<LogRingKey, LogRing>,
     /// The rings by the number of their newest line: the one that has been silent for longest is first.
-    order: BTreeMap<u64, (HostKey, HostLogSource)>,
+    order: BTreeMap<u64, LogRingKey>,
     numbered: u64,
     bytes: usize,
 }
@@ -50,6 +50,13 @@ enum HostLogSource {
     Agent,
     Kernel,
     Console,
+}
+
+/// A host and the source of its lines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LogRingKey {
+    host: HostKey,
+    source: HostLogSource,
 }
 
 impl HostLogSource {
@@ -83,7 +90,7 @@ impl HostLogs {
     fn push(&self, key: &HostKey, lines: impl Iterator<Item = (HostLogSource, Timestamp, String)>) {
         let mut kept = self.lock_rings();
         let before = kept.numbered;
-        lines.for_each(|(source, at, text)| kept.push((key.clone(), source), at, text));
+        lines.for_each(|(source, at, text)| kept.push(LogRingKey { host: key.clone(), source }, at, text));
         let any = kept.numbered > before;
         drop(kept);
         if any {
@@ -95,7 +102,7 @@ impl HostLogs {
     pub(crate) fn forget(&self, key: &HostKey) {
         let mut kept = self.lock_rings();
         for source in HostLogSource::ALL {
-            kept.drop_ring(&(key.clone(), source));
+            kept.drop_ring(&LogRingKey { host: key.clone(), source });
         }
     }
 
@@ -112,9 +119,9 @@ impl Logs for HostLogs {
             CONSOLE => HostLogSource::Console,
             _ => return Vec::new(),
         };
-        let key = HostKey { namespace: pod.namespace.to_owned(), name: pod.name.to_owned() };
+        let host = HostKey { namespace: pod.namespace.to_owned(), name: pod.name.to_owned() };
         let kept = self.lock_rings();
-        let Some(ring) = kept.rings.get(&(key, source)) else { return Vec::new() };
+        let Some(ring) = kept.rings.get(&LogRingKey { host, source }) else { return Vec::new() };
         let first = ring.lines.partition_point(|line| line.number <= after);
         ring.lines.range(first..).cloned().collect()
     }
@@ -127,13 +134,13 @@ impl Logs for HostLogs {
 }
 
 impl LogRings {
-    fn push(&mut self, place: (HostKey, HostLogSource), at: Timestamp, text: String) {
+    fn push(&mut self, ring_key: LogRingKey, at: Timestamp, text: String) {
         self.numbered += 1;
         let number = self.numbered;
         let size = text.len() + LINE_BYTES;
-        let ring = self.rings.entry(place.clone()).or_default();
+        let ring = self.rings.entry(ring_key.clone()).or_default();
         self.order.remove(&ring.newest);
-        self.order.insert(number, place);
+        self.order.insert(number, ring_key);
         ring.newest = number;
         ring.lines.push_back(PodLogLine { number, at, text });
         ring.bytes += size;
@@ -146,14 +153,15 @@ impl LogRings {
             self.bytes -= size;
         }
         while self.bytes > LOG_BYTES_MAX
-            && let Some((_, silent)) = self.order.first_key_value().map(|(number, place)| (*number, place.clone()))
+            && let Some((_, silent)) =
+                self.order.first_key_value().map(|(number, ring_key)| (*number, ring_key.clone()))
         {
             self.drop_ring(&silent);
         }
     }
 
-    fn drop_ring(&mut self, place: &(HostKey, HostLogSource)) {
-        if let Some(ring) = self.rings.remove(place) {
+    fn drop_ring(&mut self, ring_key: &LogRingKey) {
+        if let Some(ring) = self.rings.remove(ring_key) {
             self.order.remove(&ring.newest);
             self.bytes -= ring.bytes;
         }

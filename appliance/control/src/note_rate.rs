@@ -28,8 +28,9 @@ pub(crate) struct NotePace {
     hosts: HashMap<HostKey, HostPace>,
     /// Notes that are pending, of all hosts.
     waiting: usize,
-    /// Since when all hosts' window lasts, and what was written at once in it.
+    /// When the window of all hosts began.
     since: Timestamp,
+    /// How much was written at once in that window.
     at_once: usize,
 }
 

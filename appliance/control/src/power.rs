@@ -78,7 +78,7 @@ pub trait BmcSession: Send + Sync {
     /// Whether the boot that an override was set for has used it up. Changes nothing.
     fn read_once(&self) -> BmcAnswer<'_, OverrideReading> {
         let why = "it is not asked".to_owned();
-        Box::pin(std::future::ready(Ok(OverrideReading::Untold { why })))
+        Box::pin(std::future::ready(Ok(OverrideReading::Unconfirmed { why })))
     }
 
     /// Whether the BMC had no place for a session, and takes each request by itself.
@@ -88,7 +88,7 @@ pub trait BmcSession: Send + Sync {
 
     /// Switches power and reads it back, where that is not the caller's affair alone.
     fn change_power(&self, action: PowerAction) -> BmcAnswer<'_, PowerSet> {
-        Box::pin(async move { self.set_power(action).await.map(|()| PowerSet::Untold) })
+        Box::pin(async move { self.set_power(action).await.map(|()| PowerSet::Unconfirmed) })
     }
 
     /// What the BMC tells of its machine; `None`: nothing beyond its identity.

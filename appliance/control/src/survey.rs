@@ -17,7 +17,7 @@ pub struct FleetSurvey {
     pub states: BTreeMap<&'static str, u64>,
     /// Hosts in an error, by its type and by what they wait for: `edit`, `retry` or `cause`.
     pub errors: BTreeMap<(&'static str, &'static str), u64>,
-    /// For each state that works, since how many seconds the host that stands still for longest does.
+    /// Holds, for each working state, the seconds for which the slowest host has made no progress.
     pub still_seconds: BTreeMap<&'static str, f64>,
     pub delayed: u64,
     pub frozen: u64,

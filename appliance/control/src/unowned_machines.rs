@@ -95,7 +95,7 @@ impl RememberedStrangers {
     }
 }
 
-/// So many writes that were not made yet.
+/// Counts the writes that may still be made.
 #[derive(Debug)]
 struct WritePace {
     left: u32,

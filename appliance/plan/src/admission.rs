@@ -25,7 +25,7 @@ pub enum SlotOffer {
     /// It may begin, or go on.
     #[default]
     Free,
-    /// So many are at work, and so many wait before it.
+    /// All places are taken: `busy` hosts are at work, and `ahead` hosts wait before this one.
     Full { busy: usize, ahead: usize },
     /// After a start, not all hosts have said yet whether they are at work.
     NotCounted,

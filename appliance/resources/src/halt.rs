@@ -11,7 +11,7 @@ use crate::admit::typed;
 use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, RuleVerdict, V1ALPHA1, column};
 use crate::shape::{Field, Shape};
 
-/// Name that `firesteel halt` gives it and `firesteel resume` deletes, unless another one is given.
+/// The name of the Halt that `firesteel halt` makes and `firesteel resume` deletes, unless you give another one.
 pub const USUAL_NAME: &str = "fleet";
 
 pub const KIND: Kind = Kind {

@@ -125,10 +125,10 @@ fn offer(
             offer.releases.entry(artifact.release.clone()).or_default().push(artifact.clone());
         }
     }
-    let untold = faults.len().saturating_sub(FAULTS_TOLD);
+    let unconfirmed = faults.len().saturating_sub(FAULTS_TOLD);
     faults.truncate(FAULTS_TOLD);
-    if untold > 0 {
-        faults.push(format!("and {untold} more"));
+    if unconfirmed > 0 {
+        faults.push(format!("and {unconfirmed} more"));
     }
     offer.faults = faults;
     offer

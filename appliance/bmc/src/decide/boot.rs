@@ -202,15 +202,15 @@ pub fn boot_left(system: &RedfishSystem) -> Option<String> {
 /// Whether the boot that an override was set for has used it up, as far as the system tells.
 #[must_use]
 pub fn once_read(system: &RedfishSystem, quirks: BmcQuirks) -> OverrideReading {
-    let untold = |why: &str| OverrideReading::Untold { why: why.to_owned() };
+    let unconfirmed = |why: &str| OverrideReading::Unconfirmed { why: why.to_owned() };
     if quirks.once_stays {
-        return untold("this BMC keeps an override for one boot as one for all boots");
+        return unconfirmed("this BMC keeps an override for one boot as one for all boots");
     }
     let enabled = system.boot.as_ref().and_then(|boot| boot.enabled.as_deref());
     match (boot_left(system), enabled) {
         (Some(seen), _) => OverrideReading::Left { seen },
         (None, Some(_)) => OverrideReading::UsedUp,
-        (None, None) => untold("the system does not say whether an override is set"),
+        (None, None) => unconfirmed("the system does not say whether an override is set"),
     }
 }
 
@@ -389,7 +389,7 @@ mod tests {
     fn an_override_is_used_up_only_where_the_system_says_that_none_is_set() {
         let plain = BmcQuirks::default();
         let stays = BmcQuirks { once_stays: true, ..plain };
-        let untold = |read: OverrideReading| matches!(read, OverrideReading::Untold { .. });
+        let unconfirmed = |read: OverrideReading| matches!(read, OverrideReading::Unconfirmed { .. });
         assert_eq!(once_read(&set("Disabled", "Pxe"), plain), OverrideReading::UsedUp);
         assert_eq!(once_read(&set("Disabled", "None"), plain), OverrideReading::UsedUp);
         for left in ["Once", "Continuous"] {
@@ -397,10 +397,11 @@ mod tests {
             assert_eq!(once_read(&set(left, "Pxe"), plain), OverrideReading::Left { seen });
         }
         assert!(
-            untold(once_read(&set("Disabled", "Pxe"), stays)) && untold(once_read(&RedfishSystem::default(), plain))
+            unconfirmed(once_read(&set("Disabled", "Pxe"), stays))
+                && unconfirmed(once_read(&RedfishSystem::default(), plain))
         );
         let lists = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe"]}));
-        assert!(untold(once_read(&lists, plain)));
+        assert!(unconfirmed(once_read(&lists, plain)));
     }
 
     #[test]

@@ -166,8 +166,10 @@ impl IpmiClient {
         Ok(match optional(self.boot_flags().await)? {
             Some(flags) if flags.is_valid => OverrideReading::Left { seen: flags.to_string() },
             Some(_) if self.keeps_flags().await? => OverrideReading::UsedUp,
-            Some(_) => OverrideReading::Untold { why: "it may clear boot flags by itself after a minute".to_owned() },
-            None => OverrideReading::Untold { why: "its boot flags cannot be read".to_owned() },
+            Some(_) => {
+                OverrideReading::Unconfirmed { why: "it may clear boot flags by itself after a minute".to_owned() }
+            }
+            None => OverrideReading::Unconfirmed { why: "its boot flags cannot be read".to_owned() },
         })
     }
 

@@ -1,4 +1,4 @@
-//! Pools: rendered, described by their status, and led to by managed stubs.
+//! Renders pools, writes their status, and keeps the managed stubs that lead to them.
 //!
 //! ```text
 //! MachineConfigPool ─┐                    ┌─► what the config server serves (in memory)

@@ -110,7 +110,7 @@ async fn read_once(client: &dyn BmcSession) -> Result<PowerCallFindings, Error> 
     let once_unread = match client.read_once().await? {
         OverrideReading::UsedUp => None,
         OverrideReading::Left { seen } => Some(format!("the BMC still has it: {seen}")),
-        OverrideReading::Untold { why } => Some(why),
+        OverrideReading::Unconfirmed { why } => Some(why),
     };
     Ok(PowerCallFindings { once_unread, ..PowerCallFindings::default() })
 }
@@ -118,7 +118,7 @@ async fn read_once(client: &dyn BmcSession) -> Result<PowerCallFindings, Error> 
 /// Returns what a BMC says that differs from the order that it got.
 fn unconfirmed(set: &PowerSet) -> Option<String> {
     match set {
-        PowerSet::Nothing | PowerSet::Confirmed | PowerSet::Untold => None,
+        PowerSet::Nothing | PowerSet::Confirmed | PowerSet::Unconfirmed => None,
         PowerSet::Unverified { seen } => Some(format!("switching power was ordered and is unverified: {seen}")),
     }
 }

@@ -25,7 +25,7 @@ const RUN_CHARS_MIN: usize = 20;
 const CHANGES_PERCENT_MIN: usize = 40;
 /// A key is no longer; an end of it that was lost must not hide the rest of a boot.
 const KEY_LINES_MAX: usize = 120;
-/// Behind these a value is hidden to the next space; behind the last ones to the end of the line.
+/// Names whose value is hidden: up to the next space, or for those of `WHOLE_LINE` to the end of the line.
 const NAMES: [&str; 9] =
     ["password", "passwd", "passphrase", "secret", "token", "api-key", "apikey", "authorization", "cookie"];
 const WHOLE_LINE: [&str; 2] = ["authorization", "cookie"];

@@ -3,7 +3,7 @@
 //!
 //! It is written with the first MiB, the last part of an image, and read back, so whatever boots has
 //! it, with or without user data and a boot partition; an inspection reads it from the disk's first
-//! blocks and mounts nothing. The form is that of RFC 9562 version 8, whose 122 free bits are
+//! blocks and mounts nothing. The form is that of RFC 9562 version 8. Its 122 free bits are as follows.
 //!
 //! ```text
 //! store (24) | timeline (32) | revision (44) | random (22)

@@ -315,7 +315,7 @@ pub enum ManagementRecord {
         /// Address at which the BMC answers; empty if it must be looked for.
         address: String,
         port: u16,
-        /// 0: untagged.
+        /// The VLAN; 0 stands for untagged frames.
         vlan: u16,
         hostname: String,
     },
@@ -332,7 +332,7 @@ pub struct BmcNetworkRecord {
     pub ipv4: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub prefix_bits: u32,
-    /// 0: untagged.
+    /// The VLAN; 0 stands for untagged frames.
     #[serde(skip_serializing_if = "is_zero")]
     pub vlan: u16,
     #[serde(skip_serializing_if = "Vec::is_empty")]

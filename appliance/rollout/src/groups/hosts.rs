@@ -1,4 +1,4 @@
-//! Hosts: read where they stand, and given images.
+//! Reads where the hosts of a group stand, and gives them images.
 
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{HostMemory, journal::memory as memory_of};

@@ -13,7 +13,7 @@ use crate::{Tell, depot::DepotFailure, download_speed, releases, stream_record::
 
 /// How often a download under way is looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// And so often until it is known how much room it takes: a fast one would be over before the first tick.
+/// The time between looks until it is known how much room a fetch takes: a fast one would end before the first tick.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// Room is made for so much more of what has no end that is known. All objects are read each time, and the smallest
 /// quotas have some times as much.

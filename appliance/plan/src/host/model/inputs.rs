@@ -232,7 +232,7 @@ pub enum NetworkDataInputs {
 pub enum ImageInputs {
     /// It was not asked for yet.
     Unknown,
-    /// So many others are fetched or imported before it.
+    /// The image waits: `ahead` others are fetched or imported before it.
     Waiting {
         ahead: u32,
         /// When `ahead` last changed.

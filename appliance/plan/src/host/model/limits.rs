@@ -55,8 +55,8 @@ pub struct HostTimeouts {
     pub claimants: SignedDuration,
     /// Time after a cut of the power in which messages of the host itself still arrive.
     pub claim_grace: SignedDuration,
-    /// So long after the cut it is listened for claimants that still report. Each reports within 2 s, or tries again
-    /// within 10 s.
+    /// The time after a power cut in which claimants that still report are heard. Each reports within 2 s, or tries
+    /// again within 10 s.
     pub claim_listen: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
     pub power_poll: SignedDuration,

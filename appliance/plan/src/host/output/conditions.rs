@@ -176,8 +176,8 @@ fn wipe_over_reason(memory: &HostMemory) -> &'static str {
     }
 }
 
-/// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as
-/// they are, and people see it.
+/// Reports a host that is booked by another consumer than the one whose data is on it, with that one's image in place:
+/// its disks stay as they are.
 fn another_tenant(memory: &HostMemory, seen: &HostInputs) -> Option<Condition> {
     let is_installed = memory.state == HostState::Provisioned;
     let (tenant, consumer) =

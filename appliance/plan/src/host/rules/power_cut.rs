@@ -1,7 +1,7 @@
-//! Off, then on: the boot before an erasure that claims a grade. Pure.
+//! Decides the power cut before an erasure that claims a grade: off, then on. Pure.
 //!
-//! The system of the host's last owner may still run on it, and may ask for its boot script. So the attempt that erases
-//! is given out only after the BMC has shown that the host is off and has switched it on again.
+//! The system of the host's last consumer may still run on it, and may ask for its boot script. So the attempt that
+//! erases is given out only after the BMC has shown that the host is off and has switched it on again.
 //!
 //! ```text
 //!   power off ──► the BMC shows "off" ─────────────────────► boot once, on ──► the attempt is opened
@@ -23,7 +23,7 @@ use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
 /// A host that is on again each time is reset after so many tries.
 const TRIES_MAX: u32 = 3;
-/// So many boots may come to nothing before the system on the disk counts as able to ask in the host's name.
+/// The number of boots that may come to nothing before the system on the disk counts as able to ask in the host's name.
 const ROUNDS_MAX: u32 = 3;
 
 /// Says whether the owner's policies ask for an erasure that claims a grade.

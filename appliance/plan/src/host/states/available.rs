@@ -1,5 +1,5 @@
-//! Available: inspected, clean, without an owner. The power is kept as asked; an agent that is there waits
-//! for its next plan, so that an image that is wanted soon needs no further boot.
+//! Handles the state `available`: the host is inspected, clean and without a consumer. The power is kept as asked; an
+//! agent that is there waits for its next plan, so that an image that is wanted soon needs no further boot.
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;

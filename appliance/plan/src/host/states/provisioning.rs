@@ -1,4 +1,4 @@
-//! Provisioning: from the wish for an image to the proven hand-off.
+//! Handles the state `provisioning`, which begins with a wanted image and ends with the proven hand-off.
 //!
 //! 1. Checks before destruction: image, user data, disk. A failure leaves the host where it is.
 //! 2. An agent: the one that waits from the inspection, or a new boot.
