@@ -92,19 +92,19 @@ impl ConfigRefusal {
 /// How often one host was refused, or clients that are no hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
-    told_at: Option<Timestamp>,
-    unconfirmed: u64,
+    recorded_at: Option<Timestamp>,
+    unreported: u64,
 }
 
 impl Refusals {
     /// Counts one more. Where it is to be recorded, returns how many were only counted before it.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<u64> {
-        if self.told_at.is_some_and(|at| now >= at && now.duration_since(at) < RECORDED_EVERY) {
-            self.unconfirmed += 1;
+        if self.recorded_at.is_some_and(|at| now >= at && now.duration_since(at) < RECORDED_EVERY) {
+            self.unreported += 1;
             return None;
         }
-        self.told_at = Some(now);
-        Some(std::mem::take(&mut self.unconfirmed))
+        self.recorded_at = Some(now);
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 

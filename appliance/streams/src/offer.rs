@@ -125,10 +125,10 @@ fn offer(
             offer.releases.entry(artifact.release.clone()).or_default().push(artifact.clone());
         }
     }
-    let unconfirmed = faults.len().saturating_sub(FAULTS_TOLD);
+    let unlisted = faults.len().saturating_sub(FAULTS_TOLD);
     faults.truncate(FAULTS_TOLD);
-    if unconfirmed > 0 {
-        faults.push(format!("and {unconfirmed} more"));
+    if unlisted > 0 {
+        faults.push(format!("and {unlisted} more"));
     }
     offer.faults = faults;
     offer

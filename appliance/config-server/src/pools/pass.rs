@@ -61,8 +61,8 @@ impl PoolReconciler {
         if let Some(config) = self.unreadable(followed).await {
             self.rendered_from.clear();
             let fault = format!(
-                "the stored MachineConfig {config} cannot be read, so that it is unknown which pools it belongs to: write or \
-                 delete it"
+                "the stored MachineConfig {config} cannot be read, so that it is unknown which pools it belongs to: write \
+                 or delete it"
             );
             let mut known = pools.lock();
             for name in followed.pools.keys() {
