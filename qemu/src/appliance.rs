@@ -121,7 +121,7 @@ impl ApplianceProcess {
         data(&self.config.folder)
     }
 
-    /// Environment in which `firesteel` commands reach this appliance.
+    /// Environment in which `firesteel` and `kubectl` reach this appliance.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         environment(&self.config.folder)
@@ -210,7 +210,8 @@ fn stated_memory(log: &str) -> Option<u64> {
 #[must_use]
 pub fn environment(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let data = data(folder);
-    vec![("FIRESTEEL_KUBECONFIG", data.join("admin.kubeconfig")), ("FIRESTEEL_DATA", data)]
+    let kubeconfig = data.join("admin.kubeconfig");
+    vec![("FIRESTEEL_KUBECONFIG", kubeconfig.clone()), ("KUBECONFIG", kubeconfig), ("FIRESTEEL_DATA", data)]
 }
 
 fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
@@ -249,6 +250,16 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_client_finds_the_appliance_of_the_lab() {
+        let found = environment(Path::new("/run"));
+        let of = |name: &str| found.iter().find(|(found, _)| *found == name).map(|(_, path)| path.as_path());
+        for name in ["KUBECONFIG", "FIRESTEEL_KUBECONFIG"] {
+            assert_eq!(of(name), Some(Path::new("/run/data/admin.kubeconfig")), "{name}");
+        }
+        assert_eq!(of("FIRESTEEL_DATA"), Some(Path::new("/run/data")));
+    }
 
     #[test]
     fn the_newest_bound_is_read_from_the_log() {

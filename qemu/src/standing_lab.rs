@@ -1,6 +1,7 @@
 //! `lab up` and `lab down`: a lab that stays, to play with. A keeper process in the background holds
 //! machines, BMCs and appliance; `down` ends it by its process id, and with it everything.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{DesiredHost, Lab, LabConfig, MachineOptions};
+use crate::bmc::BmcKind;
+use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, MachineOptions};
 use crate::progress::{ProgressStep, print, print_status};
 use crate::tools::Tools;
 use crate::{appliance, artefacts, os, run_folder, sandbox};
@@ -34,6 +36,17 @@ pub struct UpOptions {
     /// Number of machines
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub hosts: u8,
+    /// How machines are switched on: through their BMC by the appliance, or, with none, by the lab at once, to be adopted
+    #[arg(long, value_enum, default_value = "redfish")]
+    pub bmc: BmcKind,
+}
+
+/// A machine of the lab that stays.
+struct StandingMachine {
+    name: String,
+    mac: String,
+    /// The YAML of its host, with the OS image.
+    manifest: PathBuf,
 }
 
 /// What `down`, `exec` and `console` need to know.
@@ -91,17 +104,18 @@ pub async fn keep(config: LabConfig, options: &UpOptions, end: impl Future<Outpu
     let mut lab = Lab::start(config).await?;
     step.end();
     let wish = DesiredHost { image: Some(lab.publish(&image)?), ..DesiredHost::default() };
-    let mut help =
-        String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
+    let mut machines = Vec::new();
     for number in 1..=options.hosts {
         let name = format!("host-{number}");
-        lab.add_machine(options.machines.plan(&name)).await?;
+        lab.add_machine(HostPlan { bmc: options.bmc, ..options.machines.plan(&name) }).await?;
         let manifest = run.join(format!("{name}.yaml"));
         fs::write(&manifest, lab.manifest(&name, &wish)?).context("writing a host's YAML")?;
-        help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));
+        if options.bmc == BmcKind::None {
+            lab.power_on(&name).await?;
+        }
+        machines.push(StandingMachine { mac: lab.machine(&name)?.config().mac, name, manifest });
     }
-    help.push_str("Their consoles:\n  ./qemu/lab console host-1\nEnd it all:\n  ./qemu/lab down\n");
-    fs::write(run.join(HELP), help).context("writing the help")?;
+    fs::write(run.join(HELP), help(&machines, options.bmc)).context("writing the help")?;
     let pid = std::process::id();
     let process = run_folder::process_name(pid).context("reading /proc")?;
     let state = serde_json::to_vec(&StandingLabRecord { pid, process, run: run.clone() })?;
@@ -113,6 +127,26 @@ pub async fn keep(config: LabConfig, options: &UpOptions, end: impl Future<Outpu
     end.await;
     lab.stop().await;
     Ok(())
+}
+
+/// Says what can be done with the machines. Pure.
+fn help(machines: &[StandingMachine], bmc: BmcKind) -> String {
+    let mut help = String::from(
+        "Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\n  ./qemu/lab exec kubectl get bmh\n",
+    );
+    if bmc == BmcKind::None {
+        help.push_str("Machines, switched on, which the appliance discovers while they boot; adopt each:\n");
+        for StandingMachine { name, mac, .. } in machines {
+            help.push_str(&format!("  {name}: ./qemu/lab exec firesteel adopt {mac} --name {name}\n"));
+        }
+        help.push_str("Install them after that:\n");
+    } else {
+        help.push_str("Machines, switched off:\n");
+    }
+    for StandingMachine { name, manifest, .. } in machines {
+        help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));
+    }
+    help + "Their consoles:\n  ./qemu/lab console host-1\nEnd it all:\n  ./qemu/lab down\n"
 }
 
 /// Ends the lab that is up.
@@ -135,20 +169,24 @@ pub async fn down(tools: &Tools) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by a command inside the lab's network, with `firesteel` on its path.
+/// Replaces this process by a command inside the lab's network, with `firesteel` and `kubectl` on its path.
 /// Must be called while the process has one thread. Returns only on failure.
 pub fn exec(tools: &Tools, command: &[String]) -> anyhow::Result<()> {
     let state = StandingLabRecord::read(tools).context("no lab is up: start one with `lab up`")?;
     let (program, arguments) = command.split_first().context("there is no command to run")?;
     os::join_network_of(state.pid).context("joining the lab's network")?;
-    let mut path = artefacts::programs().into_os_string();
-    path.push(":");
-    path.push(env::var_os("PATH").unwrap_or_default());
+    let path = path_of(&[artefacts::programs(), tools.cache.join("tools/bin")])?;
     // The command is looked up on this process's own path, so it is set for both.
     let program = find(Path::new(program), &path);
     let error =
         Command::new(&program).args(arguments).env("PATH", path).envs(appliance::environment(&state.run)).exec();
     Err(error).with_context(|| format!("running {}", program.display()))
+}
+
+/// This process's path, with folders before it.
+fn path_of(folders: &[PathBuf]) -> anyhow::Result<OsString> {
+    let own = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(folders.iter().cloned().chain(env::split_paths(&own))).context("setting the path of the command")
 }
 
 fn find(program: &Path, path: &std::ffi::OsStr) -> PathBuf {
@@ -157,4 +195,39 @@ fn find(program: &Path, path: &std::ffi::OsStr) -> PathBuf {
     }
     let found = env::split_paths(path).map(|folder| folder.join(program)).find(|path| path.is_file());
     found.unwrap_or_else(|| program.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn the_help_names_each_machine_and_what_comes_next() {
+        let machine = |number: u8| StandingMachine {
+            name: format!("host-{number}"),
+            mac: format!("52:54:00:77:01:0{number}"),
+            manifest: PathBuf::from(format!("/run/host-{number}.yaml")),
+        };
+        let machines = [machine(1), machine(2)];
+        let install = "  host-2: ./qemu/lab exec firesteel apply -f /run/host-2.yaml\n";
+        let off = help(&machines, BmcKind::Redfish);
+        assert!(off.contains("./qemu/lab exec kubectl get bmh\nMachines, switched off:\n  host-1: "), "{off}");
+        assert!(off.contains(install) && off.ends_with("./qemu/lab down\n") && !off.contains("adopt"), "{off}");
+        let on = help(&machines, BmcKind::None);
+        let adopt =
+            "  host-2: ./qemu/lab exec firesteel adopt 52:54:00:77:01:02 --name host-2\nInstall them after that:\n";
+        assert!(on.contains("Machines, switched on") && on.contains(adopt) && on.contains(install), "{on}");
+    }
+
+    #[test]
+    fn the_programs_of_the_lab_come_first_on_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("sh"), "").unwrap();
+        let path = path_of(&[folder.path().join("none"), folder.path().to_owned()]).unwrap();
+        assert_eq!(find(Path::new("sh"), &path), folder.path().join("sh"));
+        assert!(find(Path::new("env"), &path).is_absolute(), "others are found where they are");
+        assert_eq!(find(Path::new("./sh"), &path), Path::new("./sh"));
+        assert_eq!(find(Path::new("no-such-program"), &path), Path::new("no-such-program"));
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::BufReader;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,16 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use super::folder::{self, Staging};
 use super::format::{BackupHeader, BackupReader, PIECE_BYTES};
 use super::keys;
+use crate::serve::data_folder::{check_replaced, read_content};
 use crate::serve::sealing::{self, data_at_rest::SEALED_KINDS};
+use crate::serve::start_decision::{DATABASE, FolderContent, listed as named};
 
-const DATABASE: &str = "resources.db";
 /// The lock file of the store, beside the database.
 const LOCK: &str = "resources.db.lock";
 /// Files of the old folder that stay in use: leases that were granted since the backup.
 const KEPT_FILES: [&str; 3] = ["leases.db", "leases.db-wal", "leases.db-shm"];
 /// Folders of the old folder that stay: images that may have no other source, and the audit log.
 const KEPT_FOLDERS: [&str; 2] = ["images", "audit"];
-/// The folder that an empty file system has.
-const LOST_AND_FOUND: &str = "lost+found";
 
 /// The source of the private keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,14 +136,18 @@ struct RestoreTarget {
 
 impl RestoreTarget {
     fn check_target(place: &Path, force: bool) -> anyhow::Result<Self> {
-        let looking = || format!("could not read the folder {}", place.display());
         let look = || -> anyhow::Result<Vec<String>> {
-            let names = names(place).with_context(looking)?;
-            if !force && !names.iter().all(|name| keys::FOLDERS.contains(&name.as_str()) || name == LOCK) {
+            let names = names(place)?;
+            // A folder of something else is not moved away either.
+            check_replaced(place, &names)?;
+            let kept = |name: &String| keys::FOLDERS.contains(&name.as_str()) || name == LOCK;
+            let others: Vec<String> = names.iter().filter(|name| !kept(name)).cloned().collect();
+            if !force && !others.is_empty() {
                 bail!(
-                    "{} is not empty: name another folder, or give --force to replace it by the backup (it is kept \
-                     under another name)",
-                    place.display()
+                    "{} is not empty, it holds {}: name another folder, or give --force to replace it by the backup \
+                     (it is kept under another name)",
+                    place.display(),
+                    named(&others)
                 );
             }
             Ok(names)
@@ -168,14 +171,11 @@ impl RestoreTarget {
 }
 
 /// The names in a folder, which may be missing.
-fn names(place: &Path) -> std::io::Result<Vec<String>> {
-    match fs::read_dir(place) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .filter(|name| !matches!(name.as_deref(), Ok(LOST_AND_FOUND)))
-            .collect(),
-    }
+fn names(place: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(match read_content(place)? {
+        FolderContent::Absent => Vec::new(),
+        FolderContent::Names(names) => names,
+    })
 }
 
 /// Takes the store's own lock, which a running appliance holds. It is made if there is none, and never removed: to

@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{ApiClient, print_text, table::bytes};
+use super::table::{bytes, clean};
+use super::{ApiClient, print_text};
 use crate::backup::format::{BackupHeader, BackupReader, PIECE_BYTES};
 use crate::backup::serve::BACKUP_PATH;
 use crate::backup::{self, RestoreOptions};
@@ -41,7 +42,7 @@ pub(crate) async fn fetch(client: &ApiClient, file: &Path) -> anyhow::Result<()>
         header.revision,
         header.made_at,
         bytes(header.database_bytes),
-        keys.join(", "),
+        clean(&keys.join(", ")),
     ));
     Ok(())
 }

@@ -218,10 +218,10 @@ impl ApiClient {
         })?;
         let response = sent.with_context(|| format!("could not ask the appliance at {}", self.server))?;
         for warning in response.headers().get_all("warning") {
-            if let Ok(text) = warning.to_str() {
-                let text = text.strip_prefix("299 - ").unwrap_or(text);
-                super::print_warning(text.trim_matches('"'));
-            }
+            // It may have letters beyond ASCII.
+            let text = String::from_utf8_lossy(warning.as_bytes());
+            let text = text.strip_prefix("299 - ").unwrap_or(&text);
+            super::print_warning(text.trim_matches('"'));
         }
         if response.status().is_success() {
             return Ok(response);

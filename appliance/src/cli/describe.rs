@@ -89,7 +89,7 @@ impl TextPage {
 
     fn title(&mut self, title: &str) {
         self.text.push('\n');
-        self.text.push_str(title);
+        self.text.push_str(&clean(title));
         self.text.push('\n');
     }
 

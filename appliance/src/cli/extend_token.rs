@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ApiClient, kinds, print_text};
+use super::{ApiClient, kinds, print_text, table::clean};
 use firesteel_resources::bare_metal_host::annotations;
 
 /// How long to wait: the appliance answers within a second, but a store under load takes longer.
@@ -38,7 +38,8 @@ fn print_answer(host: &str, answer: &Value) -> anyhow::Result<()> {
     match answer["until"].as_str() {
         Some(until) => {
             print_text(&format!(
-                "{host}: the token on its disk is honoured until {until}; switch it on whenever you like\n"
+                "{host}: the token on its disk is honoured until {}; switch it on whenever you like\n",
+                clean(until)
             ));
             Ok(())
         }

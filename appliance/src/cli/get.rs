@@ -42,7 +42,7 @@ pub(crate) async fn run(
         return groups(items);
     }
     if items.is_empty() {
-        print_text(&format!("no {} in namespace {}\n", found.plural, client.namespace));
+        print_text(&format!("no {} in namespace {}\n", found.plural, clean(&client.namespace)));
         return Ok(());
     }
     let (header, rows) = columns(&client.get_table(&path).await?);

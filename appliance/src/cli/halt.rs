@@ -3,7 +3,7 @@
 use firesteel_resources::halt::USUAL_NAME;
 use serde_json::{Value, json};
 
-use super::{ApiClient, kinds, print_text};
+use super::{ApiClient, kinds, print_text, table::clean};
 
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
@@ -39,7 +39,7 @@ pub(crate) async fn resume(client: &ApiClient, name: Option<&str>) -> anyhow::Re
     let names: Vec<&str> = names.filter(|other| *other != name).collect();
     print_text(&match names.as_slice() {
         [] => "the fleet goes on\n".to_owned(),
-        others => format!("the halt {name} is over; the fleet stays halted by {}\n", others.join(", ")),
+        others => format!("the halt {name} is over; the fleet stays halted by {}\n", clean(&others.join(", "))),
     });
     Ok(())
 }

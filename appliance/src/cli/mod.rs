@@ -24,6 +24,7 @@ mod request;
 mod rotate_ca;
 mod table;
 mod unowned_machines;
+mod visible;
 mod watch;
 
 use std::path::PathBuf;
@@ -347,7 +348,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut FiresteelCli::command(), "firesteel", &mut script);
-            output::print_bytes(&script);
+            print_text(&String::from_utf8(script).context("could not print the script")?);
             Ok(())
         }
     }

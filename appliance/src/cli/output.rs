@@ -1,5 +1,9 @@
 //! Output of commands: results go to standard output, warnings and errors to standard error.
 //!
+//! This is the only way there, and everything goes through [`super::visible`]: no text of others is executed by a terminal,
+//! whatever a command forgets. Only a value of several lines could look like lines of the command: that is why
+//! commands put values of others through [`clean`], and tables and pages do it for them.
+//!
 //! The reader of a result may stop early (`firesteel get hosts | head -1`). Then the command ends at once and prints
 //! nothing more, as other commands do; its work is done before it prints. SIGPIPE is not used for this: it would also
 //! end a command silently when the appliance closes a connection.
@@ -7,20 +11,15 @@
 use std::io::{self, Write as _};
 use std::process::exit;
 
-use super::table;
+use super::visible::{clean, clean_lines};
 
 /// The exit code that a shell gives to a program that SIGPIPE ended.
 const PIPE_CLOSED: i32 = 128 + 13;
 
-/// Prints the result of a command, or a part of it.
+/// Prints the result of a command, or a part of it. It is flushed when this returns.
 pub(super) fn print_text(text: &str) {
-    print_bytes(text.as_bytes());
-}
-
-/// Prints bytes of any kind. They are flushed when this returns.
-pub(super) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+    if let Err(error) = out.write_all(clean_lines(text).as_bytes()).and_then(|()| out.flush()) {
         let (code, words) = closed_output(&error);
         if let Some(words) = words {
             print_line(&words);
@@ -31,7 +30,7 @@ pub(super) fn print_bytes(bytes: &[u8]) {
 
 /// Prints a warning of the appliance to standard error, not into the result.
 pub(super) fn print_warning(text: &str) {
-    print_line(&format!("Warning: {}", table::clean(text)));
+    print_line(&format!("Warning: {}", clean(text)));
 }
 
 /// Prints an error with its causes, for the person who typed the command.
@@ -43,14 +42,14 @@ pub fn print_error(error: &anyhow::Error) {
 fn lines(text: &str) -> String {
     let shown = text.lines().enumerate().map(|(index, line)| {
         let indent = if index > 0 && !line.starts_with(' ') { "  " } else { "" };
-        format!("{indent}{}", table::clean(line))
+        format!("{indent}{}", clean(line))
     });
     shown.collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a line to standard error. If that is closed, the line is lost; the exit code stays.
-fn print_line(line: &str) {
-    drop(writeln!(io::stderr(), "{line}"));
+pub(super) fn print_line(line: &str) {
+    drop(writeln!(io::stderr(), "{}", clean_lines(line)));
 }
 
 /// The exit code and the message of a command whose result cannot be written.
@@ -64,6 +63,7 @@ fn closed_output(error: &io::Error) -> (i32, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
@@ -75,6 +75,30 @@ mod tests {
 
     #[test]
     fn an_error_of_several_lines_is_shown_as_that() {
-        assert_eq!(lines("not all\n  one\u{1b}[2J\nfiresteel: done"), "not all\n  one\u{fffd}[2J\n  firesteel: done");
+        let text = "not all\n  one\u{1b}[2J\nfiresteel: done";
+        assert_eq!(lines(text), "not all\n  one\\u001b[2J\n  firesteel: done");
+    }
+
+    /// What is printed past this module is not cleaned.
+    #[test]
+    fn no_command_prints_by_itself() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli");
+        let mut folders = vec![std::path::PathBuf::from(folder)];
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("output.rs") {
+                    files += 1;
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    for way in ["println!", "print!", "io::stdout", "io::stderr", "write_line("] {
+                        assert!(!text.contains(way), "{}: use print_text or print_line, not {way}", path.display());
+                    }
+                }
+            }
+        }
+        assert!(files > 20, "{files}");
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::ApiClient;
+use super::{ApiClient, table::clean};
 
 /// # Errors
 /// When the appliance does not answer, or the change failed.
 pub(crate) async fn run(client: &ApiClient) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/rekey", &json!({})).await?;
-    let (key, values) = (done["key"].as_str().unwrap_or("?"), &done["values"]);
+    let (key, values) = (clean(done["key"].as_str().unwrap_or("?")), clean(&done["values"].to_string()));
     super::print_text(&format!(
         "{values} values of secrets are sealed by the new key {key}; nothing in the database opens with the old one\n"
     ));

@@ -9,7 +9,7 @@ use firesteel_resources::host_journal::RefusedIdentity;
 use firesteel_resources::{BareMetalHost, HostJournal};
 use serde_json::json;
 
-use super::{ApiClient, kinds, print_text};
+use super::{ApiClient, kinds, print_text, table::clean};
 
 fn path(client: &ApiClient, host: &str) -> anyhow::Result<String> {
     Ok(format!("{}/{host}", kinds::collection(kinds::by_name("hosts")?, &client.namespace)))
@@ -36,7 +36,8 @@ pub(crate) async fn accept_identity(client: &ApiClient, host: &str) -> anyhow::R
     })?;
     annotate(client, host, annotations::ACCEPT_IDENTITY, &refused.mark()).await?;
     let RefusedIdentity { uuid, serial, mac, .. } = refused;
-    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { clean(&text) };
+    let mac = clean(&mac);
     print_text(&format!(
         "{host}: the machine with the MAC {mac}, SMBIOS UUID {}, serial number {}, will be taken for this host; follow it \
          with `firesteel watch {host}`\n",
@@ -59,7 +60,7 @@ pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Re
     annotate(client, host, annotations::ACCEPT_ERASURE, &held.mark()).await?;
     print_text(&format!(
         "{host}: its erasure is taken as enough, and stays unverified ({}); follow it with `firesteel watch {host}`\n",
-        held.unverified.join("; ")
+        clean(&held.unverified.join("; "))
     ));
     Ok(())
 }
@@ -81,7 +82,7 @@ pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<
     let (word, text) = match digits {
         Some(digits) => {
             let key = claimant(&claims, digits).with_context(|| format!("could not choose the agent of {host}"))?;
-            (key.clone(), format!("the machine with the key {key:.16} is the host"))
+            (key.clone(), format!("the machine with the key {:.16} is the host", clean(&key)))
         }
         None => (annotations::NO_CLAIMANT.to_owned(), format!("attempt {} ends for all of them", claims.attempt)),
     };

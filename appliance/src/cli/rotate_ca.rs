@@ -22,7 +22,7 @@ pub(crate) async fn run(client: &ApiClient, finish: bool, force: bool, undo: boo
 fn text(done: &Value) -> String {
     let day = |key: &str| {
         let text = done[key].as_str()?;
-        Some(text.parse::<Timestamp>().map_or_else(|_| text.to_owned(), |at| at.strftime("%F").to_string()))
+        Some(text.parse::<Timestamp>().map_or_else(|_| super::table::clean(text), |at| at.strftime("%F").to_string()))
     };
     let (ends, next) = (day("ends").unwrap_or_else(|| "?".to_owned()), day("nextEnds"));
     match (next, done["takenBack"].as_str()) {

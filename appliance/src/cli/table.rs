@@ -3,23 +3,26 @@
 use firesteel_resources::host_journal::JournalProgress;
 use jiff::Timestamp;
 
+pub(crate) use super::visible::clean;
+
 /// How long a reported speed is shown: the agent reports every two seconds.
 const SPEED_SECONDS_MAX: i64 = 10;
 
-/// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the last column is cut so
-/// that a line fits `width`.
+/// Renders columns aligned to their widest cell, two spaces apart, without trailing spaces; the last column is cut so
+/// that a line fits `width`. Cells are cleaned.
 #[must_use]
 pub(crate) fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
     let columns = header.len();
+    let header: Vec<String> = header.iter().map(|cell| clean(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
     let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (index, cell) in row.iter().take(columns).enumerate() {
             widths[index] = widths[index].max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
-    for row in std::iter::once(&header).chain(rows) {
+    for row in std::iter::once(&header).chain(&rows) {
         let mut line = String::new();
         for (index, cell) in row.iter().take(columns).enumerate() {
             if index > 0 {
@@ -83,15 +86,6 @@ pub(crate) fn first_lines(lines: &[String]) -> Vec<String> {
         shown.push(format!("and {} more", lines.len() - DISK_LINES_MAX));
     }
     shown
-}
-
-/// Removes control characters: a host, a BMC or a file may have put them into a value, and they must not reach a
-/// terminal.
-#[must_use]
-pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c })
-        .collect()
 }
 
 /// The width of the terminal, or 80 if there is none.
@@ -164,7 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_never_reach_the_terminal() {
-        assert!(!clean("a\x1b[31mb\nc\u{202e}").contains(['\x1b', '\n', '\u{202e}']));
+    fn a_cell_is_one_cell_whatever_is_in_it() {
+        let rows = vec![vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
+        assert_eq!(render(&["NAME", "WHAT"], &rows, 80), "NAME             WHAT\na\\nb\\u001b[2J  c\n");
     }
 }

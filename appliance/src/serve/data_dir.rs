@@ -7,6 +7,7 @@
 //! secrets/       keys: at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
 //! audit/         the audit log
 //! streams/       metadata of boot image streams
+//! first-start    marks a folder whose first start has not ended
 //! reserve        room for what must be written on a full disk
 //! ```
 //!
@@ -155,7 +156,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// The permissions of everyone but the owner.
 const OF_OTHERS: u32 = 0o077;
 /// The folder that an empty file system has; it is root's.
-const LOST_AND_FOUND: &str = "lost+found";
+pub(super) const LOST_AND_FOUND: &str = "lost+found";
 
 /// Removes the permissions of other users from a file or folder. Returns whether there were any.
 pub(super) fn tighten(path: &Path) -> anyhow::Result<bool> {

@@ -1,7 +1,7 @@
 //! `firesteel serve`: builds every part, starts them, and ends when the first one does.
 //!
 //! ```text
-//! settings ─► data folder ─► store, kinds ─► clock ─► Provisioning ─► keys, certificates ─► listeners
+//! settings ─► data folder ─► store, kinds ─► clock ─► Provisioning ─► keys, certificates ─► listeners ─► answers
 //!
 //!   machines (not with --api-only)           always
 //!   DHCP ─┐
@@ -9,6 +9,8 @@
 //!   HTTP ─┤                                              ▲
 //!  agents ┘                                              └── upkeep
 //! ```
+//!
+//! A first start that does not come as far as to answer leaves nothing in its data folder ([`first_start`]).
 //!
 //! All tasks live in one set: the first that fails, or panics, ends the process, and its supervisor starts it again;
 //! every part goes on from what is on disk.
@@ -23,7 +25,9 @@ mod api_only;
 pub mod build_time;
 pub mod controllers;
 pub mod data_dir;
+pub(crate) mod data_folder;
 pub mod dhcp_clients;
+mod first_start;
 pub mod kinds;
 mod log;
 pub mod machines;
@@ -41,6 +45,7 @@ mod restart;
 mod room_keeper;
 pub mod sealing;
 pub mod settings;
+pub mod start_decision;
 mod store_check;
 mod store_upkeep;
 pub mod streams;
@@ -67,12 +72,14 @@ use crate::outbound::OutboundRuntime;
 use crate::privacy;
 use api::ApiListener;
 use data_dir::DataDir;
+use first_start::FirstStart;
 use machines::MachineServices;
 use network_problem::NetworkProblem;
 use pki::ServerNames;
 use restart::RestartRequest;
 use sealing::KeyFile;
 use settings::Settings;
+use start_decision::DATABASE;
 use streams::FollowedStreams;
 
 /// How long we listen for another DHCP server before we become one.
@@ -91,36 +98,55 @@ pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a TLS provider was installed already");
         }
-        let data = DataDir::open(&settings.data)?;
-        let room = room_keeper::open(&data.path(""));
-        let data = data.with_room(Arc::clone(&room));
-        let database = data.path("resources.db");
-        let (key_file, store) = match open_database(&settings, &database, &room) {
-            Ok(opened) => opened,
-            Err(error) => match unopened_store::unopened_reason(&error, &data.path("")) {
-                Some(why) => return unopened_store::serve(&settings, &data, why).await,
-                None => return Err(error),
-            },
+        let first_start = FirstStart::begin(&settings)?;
+        let serving = open_and_serve(&settings, first_start.as_ref());
+        let ended = match &first_start {
+            Some(first) => first.run(serving).await,
+            None => serving.await,
         };
-        match serve(&settings, &data, room, key_file, store).await {
+        match ended {
             Err(error) if error.is::<RestartRequest>() => {
                 // Dropping the guard writes the last lines.
                 drop(log);
                 Err(restart::in_its_place())
             }
-            ended => ended,
+            Err(error) => Err(match first_start {
+                Some(first) => first.fail(error),
+                None => error,
+            }),
+            Ok(()) => Ok(()),
         }
     })
 }
 
-/// Serves what a database that was opened allows: everything, or the API alone.
-async fn serve(
-    settings: &Settings,
-    data: &DataDir,
+/// Opens the data folder, and serves what it allows.
+async fn open_and_serve(settings: &Settings, first_start: Option<&FirstStart>) -> anyhow::Result<()> {
+    let data = DataDir::open(&settings.data)?;
+    let room = room_keeper::open(&data.path(""));
+    let data = data.with_room(Arc::clone(&room));
+    let database = data.path(DATABASE);
+    let (key_file, store) = match open_database(settings, &database, &room) {
+        Ok(opened) => opened,
+        Err(error) => match unopened_store::unopened_reason(&error, &data.path("")) {
+            Some(why) if first_start.is_none() => return unopened_store::serve(settings, &data, why).await,
+            Some(_) | None => return Err(error),
+        },
+    };
+    let folder = ServedFolder { data: &data, room, first_start };
+    serve(settings, folder, key_file, store).await
+}
+
+/// The open data folder.
+struct ServedFolder<'a> {
+    data: &'a DataDir,
     room: Arc<StoreRoom>,
-    key_file: KeyFile,
-    store: Store,
-) -> anyhow::Result<()> {
+    /// The first start in this folder, if this is one.
+    first_start: Option<&'a FirstStart>,
+}
+
+/// Serves what a database that was opened allows: everything, or the API alone.
+async fn serve(settings: &Settings, folder: ServedFolder<'_>, key_file: KeyFile, store: Store) -> anyhow::Result<()> {
+    let ServedFolder { data, room, first_start } = folder;
     let core = open_core(store).await?;
     room_keeper::halt_where_nothing_is_stored(&core).await?;
     let clock = StoreClock::new(&core, Arc::new(Tokio::new()), build_time::built_at());
@@ -134,7 +160,7 @@ async fn serve(
     metrics.with_clock(&clock);
     let own = FiresteelPaths::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key)
         .with_clock(clock.clone());
-    let context = ServeContext { settings, data, core, clock, own, metrics };
+    let context = ServeContext { settings, data, first_start, core, clock, own, metrics };
     let mut tasks = JoinSet::new();
     // The threads of this runtime live until the end.
     let _way_out = if settings.api_only {
@@ -163,6 +189,7 @@ async fn serve(
 struct ServeContext<'a> {
     settings: &'a Settings,
     data: &'a DataDir,
+    first_start: Option<&'a FirstStart>,
     core: Core,
     clock: StoreClock,
     own: FiresteelPaths,
@@ -170,22 +197,29 @@ struct ServeContext<'a> {
 }
 
 impl ServeContext<'_> {
+    /// Ends a first start, once nothing is left that can fail: what a client is answered must stay.
+    fn end_first_start(&self) -> anyhow::Result<()> {
+        self.first_start.map_or(Ok(()), FirstStart::finish)
+    }
+
     /// Serves the API, and nothing that a machine could reach. `why` says what forced that, if `--api-only` did not.
     async fn serve_alone(
         &self,
         tasks: &mut JoinSet<anyhow::Result<()>>,
         why: Option<String>,
     ) -> anyhow::Result<OutboundRuntime> {
-        let Self { settings, data, core, clock, own, metrics } = self;
+        let Self { settings, data, core, clock, own, metrics, .. } = self;
         let names = ServerNames { addresses: Vec::new(), names: Vec::new() };
         let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
         let address = api.address()?;
+        let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
+        let streams = FollowedStreams::open(data, settings, core, &way_out)?;
+        self.end_first_start()?;
         api.spawn(tasks, core, own.clone(), Operators::default(), metrics)?;
         tasks.spawn(api_only::mark_hosts_not_ready(core.clone(), why));
         tasks.spawn(follow_clock(clock.clone()));
         // Streams are followed without machines too: images for bundles may be fetched here.
-        let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
-        FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
+        streams.spawn(tasks);
         let kubeconfig = data.path("admin.kubeconfig");
         tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
         Ok(way_out)
@@ -208,6 +242,7 @@ impl ServeContext<'_> {
         let machines = MachineServices::open(self, &network, &api.pki, &streams, &way_out).await?;
         let own = own.clone().with_control(machines.control().clone());
         let operators = Operators::new(Some(IpAddr::V4(network.address)));
+        self.end_first_start()?;
         api.with_logs(machines.logs()).spawn(tasks, core, own, operators, metrics)?;
         streams.with_control(machines.control()).spawn(tasks);
         machines.spawn(tasks, core, metrics);

@@ -30,6 +30,11 @@ pub struct RawSettings {
     /// Folder for databases, images, keys and certificates
     #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
     pub data: Option<PathBuf>,
+    /// Start a new appliance in the data folder, also beside a data folder with a similar name, or where keys or images
+    /// of an appliance lie without its database; needed for that start alone
+    #[arg(long)]
+    #[serde(skip)]
+    pub init: bool,
     /// Network interface of the provisioning network [default: from the Provisioning object]
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
@@ -137,6 +142,9 @@ pub struct RawSettings {
 #[serde(rename_all = "kebab-case")]
 pub struct Settings {
     pub data: PathBuf,
+    /// Says that this start begins a new appliance. It is of one start, so no file has it.
+    #[serde(skip)]
+    pub init: bool,
     pub interface: Option<String>,
     pub provisioning: Option<PathBuf>,
     pub secrets_key: PathBuf,
@@ -208,6 +216,7 @@ impl RawSettings {
         Ok(Settings {
             secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(sealing::DEFAULT_FILE)),
             data,
+            init: merged.init,
             interface: merged.interface,
             provisioning: merged.provisioning,
             api_only: merged.api_only,
@@ -247,6 +256,7 @@ impl RawSettings {
         Self {
             config: self.config,
             data: self.data.or(file.data),
+            init: self.init,
             interface: self.interface.or(file.interface),
             provisioning: self.provisioning.or(file.provisioning),
             secrets_key: self.secrets_key.or(file.secrets_key),

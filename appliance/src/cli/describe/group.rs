@@ -179,7 +179,7 @@ mod tests {
             "a does not run it yet",
             "the host a failed with it: no disk",
             "  1      the group  1 of stable  d1",
-            "Hosts that get nothing now\n  c: it has an image that no group gave it: http://i/x\n  d: it is paused\u{fffd}",
+            "Hosts that get nothing now\n  c: it has an image that no group gave it: http://i/x\n  d: it is paused\\u001b[2J",
             "  and 1 more\n",
         ] {
             assert!(page.contains(text), "{text}\n{page}");

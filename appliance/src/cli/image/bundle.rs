@@ -229,8 +229,8 @@ pub(super) fn import(
     let mut unplaced = Vec::new();
     for (name, sha256) in &report.streams {
         match place_stored(store, folder, name, sha256, replaces_streams) {
-            Ok(MetadataPlacement::Follow(text)) => told += &format!("  stream {}: {text}\n", clean(name)),
-            Ok(MetadataPlacement::Kept(text)) => unplaced.push(format!("stream {}: {text}", clean(name))),
+            Ok(MetadataPlacement::Follow(text)) => told += &format!("  stream {}: {}\n", clean(name), clean(&text)),
+            Ok(MetadataPlacement::Kept(text)) => unplaced.push(format!("stream {}: {}", clean(name), clean(&text))),
             Err(error) => unplaced.push(format!("stream {}: {}", clean(name), clean(&format!("{error:#}")))),
         }
     }

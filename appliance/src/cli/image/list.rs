@@ -102,7 +102,7 @@ pub(super) async fn run(
     let header = ["DIGEST", "STATE", "SIZE", "STORED", "USED BY", "SOURCE"];
     let mut text = table::render(&header, &rows, table::terminal_width());
     if let Err(error) = users {
-        text += &format!("could not find out who uses the images: {error:#}\n");
+        text += &format!("could not find out who uses the images: {}\n", clean(&format!("{error:#}")));
     }
     print_text(&text);
     Ok(())

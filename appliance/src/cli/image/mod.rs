@@ -16,6 +16,7 @@ use firesteel_images::import::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{ConnectionOptions, print_text, table::bytes};
+use crate::serve::data_folder::check_for_images;
 use crate::{image_depot::StreamFolder, outbound::OutwardRules};
 
 #[derive(Debug, clap::Subcommand)]
@@ -114,6 +115,11 @@ impl OutwardFlags {
 /// # Errors
 /// When the source cannot be read or is no image that can be written to a disk.
 pub(crate) async fn run(connection: &ConnectionOptions, command: ImageCommand) -> anyhow::Result<()> {
+    let (data, imports) = match &command {
+        ImageCommand::Import { data, .. } => (data, true),
+        ImageCommand::Export { data, .. } | ImageCommand::Ls { data, .. } => (data, false),
+    };
+    check_for_images(data, imports)?;
     match command {
         ImageCommand::Import { bundle: Some(bundle), replace_streams, data, .. } => {
             bundle::import(&store(&data)?, &streams(&data)?, &bundle, replace_streams)

@@ -128,7 +128,7 @@ const fn file(name: &'static str, holds: &'static str) -> HeldFile {
     HeldFile { name, holds }
 }
 
-pub const FILES: [HeldFile; 12] = [
+pub const FILES: [HeldFile; 13] = [
     // This includes its lock, its log and its index.
     file("resources.db", "all objects, as the tables of kinds say; their names in the clear"),
     file("leases.db", "addresses and MACs"),
@@ -141,8 +141,18 @@ pub const FILES: [HeldFile; 12] = [
     file("boot", "kernels and ramdisks, without seeds"),
     file("backup.tmp", "a copy of resources.db that is being made, sealed as that is"),
     file("reserve", "room, filled as if by chance"),
+    file("first-start", "nothing: it marks a folder whose first start has not ended"),
     file("lost+found", "what a file system found"),
 ];
+
+/// Tells whether an appliance makes a file or folder of this name in its data folder.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    // A database has files beside it, and the kubeconfig has one while it is written.
+    let is_beside = |rest: &str, of: &str| rest.is_empty() || of.ends_with(".db") && rest.starts_with(['-', '.']);
+    let of = |file: &HeldFile| name.strip_prefix(file.name).is_some_and(|rest| is_beside(rest, file.name));
+    FILES.iter().any(of) || name == "admin.new"
+}
 
 #[cfg(test)]
 mod tests {
@@ -150,6 +160,16 @@ mod tests {
 
     use super::*;
     use crate::serve::kinds;
+
+    #[test]
+    fn names_of_an_appliance_are_told_from_others() {
+        for own in ["resources.db", "resources.db-wal", "resources.db.lock", "leases.db-shm", "pki", "admin.new"] {
+            assert!(is_own(own), "{own}");
+        }
+        for foreign in ["", "resources.dbx", "pki.old", "images-2", "boot.img", "README", ".git"] {
+            assert!(!is_own(foreign), "{foreign}");
+        }
+    }
 
     #[test]
     fn every_stored_kind_is_in_one_of_the_tables_and_says_why() {

@@ -1,0 +1,1 @@
+//! Requests to the planner end with the appliance's answer.

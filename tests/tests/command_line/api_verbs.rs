@@ -1,0 +1,1 @@
+//! The verbs that people know from kubectl, and the tables that they print.

@@ -1,0 +1,1 @@
+//! `firesteel apply` and `firesteel diff` give what kubectl gives for the same file.

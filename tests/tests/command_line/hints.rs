@@ -1,0 +1,1 @@
+//! A host that does not boot says why where kubectl users see it.

@@ -1,0 +1,1 @@
+//! `firesteel watch` shows a whole fleet.
