@@ -313,7 +313,7 @@ pub(crate) fn all_blank(lab: &Lab, name: &str) -> anyhow::Result<()> {
 
 /// Has a host deleted, and waits until it is gone.
 pub(crate) async fn release(lab: &Lab, name: &str) -> anyhow::Result<()> {
-    lab.appliance.cli(&["release", name]).await?;
+    lab.appliance.cli(&["release", name, "--yes"]).await?;
     let gone = async {
         while lab.view(name).await.is_ok() {
             sleep(Duration::from_secs(1)).await;

@@ -67,8 +67,14 @@ impl HostReconciler {
             HostEffect::RemoveFinalizer => {
                 self.edit(&key, |host| host.metadata.finalizers.retain(|name| name != FINALIZER)).await?;
             }
-            HostEffect::RemoveAnnotation { key: name } => {
-                self.edit(&key, |host| drop(host.metadata.annotations.remove(name))).await?;
+            HostEffect::RemoveAnnotation { key: name, value } => {
+                let remove = |host: &mut BareMetalHost| {
+                    // Another value that came since is another request.
+                    if host.metadata.annotations.get(name) == Some(value) {
+                        host.metadata.annotations.remove(name);
+                    }
+                };
+                self.edit(&key, remove).await?;
             }
             HostEffect::Bmc(call) => self.bmc.call_bmc(host, call.clone()),
             HostEffect::FetchImage { image } => self.images.fetch_image(host, image),

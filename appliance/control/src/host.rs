@@ -104,6 +104,7 @@ impl HostReconciler {
         let status = &mut journal.status;
         journal::set_memory(status, &step.memory)
             .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
+        status.answers.clone_from(&step.answers);
         if let Some(view) = self.shared.views().hosts.get(&key).filter(|view| !view.warned.is_empty()) {
             status.hand_off_warned.clone_from(&view.warned);
         }

@@ -194,6 +194,7 @@ impl HostReconciler {
 
 /// Takes in what the host's journal says beside its memory.
 fn take_journal(seen: &mut HostInputs, journal: &HostJournalStatus) {
+    seen.answers.clone_from(&journal.answers);
     seen.hardware.clone_from(&journal.hardware);
     seen.refused_identity.clone_from(&journal.refused_identity);
     seen.claim.clone_from(&journal.claim);

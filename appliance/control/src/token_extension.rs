@@ -7,7 +7,7 @@
 
 use firesteel_kube::{ObjectPart, Status};
 use firesteel_plan::{instance::TokenAge, journal};
-use firesteel_resources::host_journal::{HostJournalStatus, TokenCount, TokenExtension};
+use firesteel_resources::host_journal::{HostJournalStatus, RequestAnswer, RequestOutcome, TokenCount, TokenExtension};
 use firesteel_resources::{BareMetalHost, bare_metal_host::annotations::EXTEND_TOKEN};
 use firesteel_runtime::{event, key_of};
 use jiff::{SignedDuration, Timestamp};
@@ -70,18 +70,23 @@ enum TokenNotExtended {
 
 fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: TokenAge) -> TokenExtension {
     let mut answer = TokenExtension { asked: asked.to_owned(), at: now, ..TokenExtension::default() };
-    match renewed(status, now, age.life) {
+    let (outcome, text) = match renewed(status, now, age.life) {
         Ok(ExtendedToken { attempt, until }) => {
             status.token_count = Some(TokenCount { attempt, since_s: age.age_s });
             answer.until = Some(until);
             status.note(event(now, attempt, "token_extended", format!("the token is honoured until {until:.0}")));
+            let text = format!("the token on its disk is honoured until {until:.0}: switch the host on before then");
+            (RequestOutcome::Done, text)
         }
         Err(why) => {
             let attempt = journal::attempt(status);
             status.note(event(now, attempt, "token_extension_refused", why.to_string()));
             answer.refused = why.to_string();
+            (RequestOutcome::Refused, format!("its token stays as it is: {why}"))
         }
-    }
+    };
+    let recorded = RequestAnswer::new(EXTEND_TOKEN, asked, outcome, &text, now);
+    status.answers.record(RequestAnswer { pending_removal: true, ..recorded });
     status.token_extension = Some(answer.clone());
     answer
 }
@@ -130,12 +135,24 @@ mod tests {
         assert_eq!((granted.until.unwrap().as_second(), granted.refused.as_str()), (1500, ""));
         assert_eq!(waits.token_count, Some(TokenCount { attempt: 3, since_s: 70 }), "counted from now on");
         assert_eq!(waits.token_extension.as_ref(), Some(&granted));
+        let answered = |status: &HostJournalStatus| {
+            status
+                .answers
+                .of(EXTEND_TOKEN)
+                .map(|answer| (answer.number, answer.outcome, answer.message.clone()))
+                .unwrap()
+        };
+        let (number, outcome, text) = answered(&waits);
+        assert_eq!((number, outcome), (1, RequestOutcome::Done), "{text}");
+        assert!(text.contains("honoured until"), "{text}");
 
         for (mut other, why) in [
             (status("deprovisioning", true), "no OS of this appliance"),
             (status("provisioned", false), "fetches nothing"),
         ] {
             assert!(answer(&mut other, "a", now, age).refused.contains(why));
+            let (_, outcome, text) = answered(&other);
+            assert!(outcome == RequestOutcome::Refused && text.contains(why), "{text}");
             assert_eq!(other.token_count, None);
         }
         record_of(&mut waits, 3).running_at = Some(now);

@@ -84,6 +84,7 @@ event_reasons! {
     Released = "Released",
     RemoveAnnotation = "RemoveAnnotation",
     ResetAccepted = "ResetAccepted",
+    RetryRefused = "RetryRefused",
     SecondClaimant = "SecondClaimant",
     ServicingError = "ServicingError",
     StatusRestored = "StatusRestored",

@@ -4,6 +4,7 @@
 //!
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
+mod answers;
 mod boot;
 mod claim;
 mod promised_hand_off;
@@ -18,6 +19,7 @@ use crate::hardware::HardwareRecord;
 use crate::kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column};
 use crate::zero::is_zero;
 
+pub use answers::{DELETION, RequestAnswer, RequestAnswers, RequestOutcome};
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentFileRecord};
 pub use claim::{CLAIMANTS_MAX, ClaimRecord, Claimant};
 pub use promised_hand_off::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
@@ -63,6 +65,9 @@ pub struct HostJournalStatus {
     /// Why the host is where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<JournalReason>,
+    /// What became of the newest request of each sort that was made of this host.
+    #[serde(skip_serializing_if = "RequestAnswers::is_empty")]
+    pub answers: RequestAnswers,
     /// The agent of the newest boot that said hello.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentBinding>,

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::confirm::{self, ConfirmOptions, ExpectedAnswer};
 use super::table::{bytes, clean};
 use super::{ApiClient, print_text};
 use crate::backup::format::{BackupHeader, BackupReader, PIECE_BYTES};
@@ -84,7 +85,16 @@ async fn fetch_into(client: &ApiClient, partial: &Path) -> anyhow::Result<Backup
 
 /// # Errors
 /// When there is no such backup, or it cannot be restored there; then nothing was changed.
-pub(crate) fn restore(order: RestoreOptions) -> anyhow::Result<()> {
+pub(crate) fn restore(order: RestoreOptions, confirm: ConfirmOptions) -> anyhow::Result<()> {
+    if order.force {
+        let text = format!(
+            "The content of {} is replaced by the backup {}, and kept under another name. What happened after the \
+             backup is lost; hosts that were installed after it are frozen.\n",
+            order.data.display(),
+            order.backup.display()
+        );
+        confirm::ask("restore --force", &text, ExpectedAnswer::Yes, confirm)?;
+    }
     let outcome = backup::restore(&order, &mut |_| {})?;
     print_text(&outcome.to_string());
     Ok(())

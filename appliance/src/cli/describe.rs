@@ -1,5 +1,6 @@
 //! `firesteel describe host NAME`: shows everything that explains the state of a host, or of a group of hosts.
 
+mod answers;
 mod claimants;
 mod disk_plan;
 mod group;
@@ -142,6 +143,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         page.field("Progress", &format!("{step} {percent}%: {activity}{amount}{}", table::speed(progress, now)));
     }
     conditions(&mut page, &status.conditions, now);
+    answers::render(&mut page, journal, now);
     claimants::render(&mut page, journal, now);
     hardware::render(&mut page, host, journal);
     disk_plan::render(&mut page, journal);

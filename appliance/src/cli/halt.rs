@@ -1,20 +1,47 @@
 //! `firesteel halt` and `firesteel resume`: stop the whole fleet and let it go on, by an object in the API.
 
+use clap::Args;
 use firesteel_resources::halt::USUAL_NAME;
 use serde_json::{Value, json};
 
-use super::{ApiClient, kinds, print_text, table::clean};
+use super::confirm::{self, ConfirmOptions, ExpectedAnswer};
+use super::table::clean;
+use super::{ApiClient, kinds, print_text};
 
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
+#[derive(Clone, Debug, Args)]
+pub struct HaltOptions {
+    /// Why the fleet is stopped; every host that waits shows it
+    #[arg(long, short, value_name = "TEXT")]
+    reason: String,
+    /// Name of this halt, if there is more than one [default: fleet]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    confirm: ConfirmOptions,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ResumeOptions {
+    /// Name of the halt, if there is more than one [default: fleet]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    confirm: ConfirmOptions,
+}
+
 /// # Errors
-/// When the fleet is halted already under this name, or the appliance refuses or does not answer.
-pub(crate) async fn halt(client: &ApiClient, reason: &str, name: Option<&str>) -> anyhow::Result<()> {
+/// When the person says no, the fleet is halted already under this name, or the appliance refuses or does not answer.
+pub(crate) async fn halt(client: &ApiClient, options: &HaltOptions) -> anyhow::Result<()> {
+    let HaltOptions { reason, name, confirm } = options;
+    let text = "The whole fleet is halted: no disk of any host is changed until `firesteel resume`.\n";
+    confirm::ask("halt", text, ExpectedAnswer::Yes, *confirm)?;
     let asked = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let me = client.create(WHO_AM_I, &asked).await?;
     let by = me["status"]["userInfo"]["username"].as_str().unwrap_or("unknown");
     let by: String = by.chars().take(64).collect();
-    let name = name.unwrap_or(USUAL_NAME);
+    let name = name.as_deref().unwrap_or(USUAL_NAME);
     let halt = json!({
         "apiVersion": "firesteel.dev/v1alpha1", "kind": "Halt", "metadata": { "name": name },
         "spec": { "by": by, "reason": reason },
@@ -29,10 +56,16 @@ pub(crate) async fn halt(client: &ApiClient, reason: &str, name: Option<&str>) -
 }
 
 /// # Errors
-/// When there is no such halt, or the appliance refuses or does not answer.
-pub(crate) async fn resume(client: &ApiClient, name: Option<&str>) -> anyhow::Result<()> {
+/// When the person says no, there is no such halt, or the appliance refuses or does not answer.
+pub(crate) async fn resume(client: &ApiClient, options: &ResumeOptions) -> anyhow::Result<()> {
+    let ResumeOptions { name, confirm } = options;
+    confirm::check_terminal("resume", *confirm)?;
     let all = collection(client)?;
-    let name = name.unwrap_or(USUAL_NAME);
+    let name = name.as_deref().unwrap_or(USUAL_NAME);
+    if !confirm.yes {
+        let text = ended(&client.get(&format!("{all}/{name}")).await?);
+        confirm::ask("resume", &text, ExpectedAnswer::Yes, *confirm)?;
+    }
     client.delete(&format!("{all}/{name}")).await?;
     let left = client.get(&all).await?;
     let names = left["items"].as_array().into_iter().flatten().filter_map(|halt| halt["metadata"]["name"].as_str());
@@ -42,6 +75,18 @@ pub(crate) async fn resume(client: &ApiClient, name: Option<&str>) -> anyhow::Re
         others => format!("the halt {name} is over; the fleet stays halted by {}\n", clean(&others.join(", "))),
     });
     Ok(())
+}
+
+/// Says which halt is ended.
+fn ended(halt: &Value) -> String {
+    let text = |value: &Value| clean(value.as_str().unwrap_or_default());
+    format!(
+        "The halt {} of {} since {} ends ({}): work that changes disks goes on at once, on every host.\n",
+        text(&halt["metadata"]["name"]),
+        text(&halt["spec"]["by"]),
+        text(&halt["metadata"]["creationTimestamp"]),
+        text(&halt["spec"]["reason"]),
+    )
 }
 
 /// Tells whether the appliance holds the halt in memory because it could not store it: a stored one has a revision.

@@ -15,6 +15,7 @@ use firesteel_resources::roles::Role;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
+use super::confirm::{self, ConfirmOptions, ExpectedAnswer};
 use super::{ApiClient, print_text, table::clean};
 
 const GRANTS: &str = "/apis/firesteel.dev/v1alpha1/accessgrants";
@@ -42,13 +43,16 @@ pub struct KubeconfigOptions {
     /// Revoke all grants of a user at once; open connections and watches of the user end
     #[arg(long, value_name = "NAME", conflicts_with_all = ["user", "role"])]
     revoke: Option<String>,
+    /// Do not ask before access is revoked: go on at once, as scripts must
+    #[arg(long, short, requires = "revoke")]
+    yes: bool,
 }
 
 /// # Errors
 /// When the appliance refuses, or the file cannot be written.
 pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: KubeconfigOptions) -> anyhow::Result<()> {
     if let Some(user) = &wanted.revoke {
-        return revoke(client, user).await;
+        return revoke(client, user, ConfirmOptions { yes: wanted.yes }).await;
     }
     let user = wanted.user.context("--user is needed")?;
     let role = wanted.role.context("--role is needed")?;
@@ -103,7 +107,8 @@ async fn ensure(client: &ApiClient, spec: &AccessGrantSpec) -> anyhow::Result<St
     Ok(name)
 }
 
-async fn revoke(client: &ApiClient, user: &str) -> anyhow::Result<()> {
+async fn revoke(client: &ApiClient, user: &str, confirm: ConfirmOptions) -> anyhow::Result<()> {
+    confirm::check_terminal("kubeconfig --revoke", confirm)?;
     let list = client.get(GRANTS).await?;
     let mut names = Vec::new();
     for grant in list["items"].as_array().into_iter().flatten() {
@@ -115,6 +120,12 @@ async fn revoke(client: &ApiClient, user: &str) -> anyhow::Result<()> {
     if names.is_empty() {
         bail!("no grant names the user {user}; `firesteel get accessgrants` shows all");
     }
+    let text = format!(
+        "{} loses all access at once, and open connections end. These grants are deleted: {}\n",
+        clean(user),
+        clean(&names.join(", "))
+    );
+    confirm::ask("kubeconfig --revoke", &text, ExpectedAnswer::Name(user), confirm)?;
     for name in &names {
         client.delete(&format!("{GRANTS}/{name}")).await?;
     }

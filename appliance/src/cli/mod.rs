@@ -2,10 +2,12 @@
 
 mod accept_clock;
 mod adopt;
+mod answer;
 mod apply;
 mod audit;
 mod backup;
 mod client;
+mod confirm;
 mod delete_damaged;
 mod describe;
 mod extend_token;
@@ -13,6 +15,7 @@ mod get;
 #[cfg(test)]
 mod golden;
 mod halt;
+mod host_wait;
 mod image;
 mod kinds;
 mod kubeconfig;
@@ -20,6 +23,7 @@ mod output;
 mod plan;
 mod receipt;
 mod rekey;
+mod release;
 mod request;
 mod rotate_ca;
 mod table;
@@ -112,11 +116,11 @@ pub enum CliCommand {
         name: String,
     },
     /// Forget a host's error and try again now
-    Retry { host: String },
+    Retry(answer::HostRequestOptions),
     /// Accept the machine that was refused for a host: its board or firmware was changed
-    AcceptIdentity { host: String },
+    AcceptIdentity(answer::HostRequestOptions),
     /// Accept the unverified erasure that holds a host, and let the host go on
-    AcceptErasure { host: String },
+    AcceptErasure(answer::HostRequestOptions),
     /// Confirm that the appliance's clock is right, although its store has newer times
     ///
     /// While the clock is more than an hour behind the newest time in the store, no disk of any host is changed: the
@@ -126,58 +130,24 @@ pub enum CliCommand {
     ///
     /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST`
     /// shows each with its key, MAC and address. If you choose none, the attempt ends by itself after a day.
-    ChooseAgent {
-        host: String,
-        /// Key of the agent that runs on the host: all digits, or the first ones
-        #[arg(long, value_name = "KEY", required_unless_present = "none", conflicts_with = "none")]
-        key: Option<String>,
-        /// End the attempt: all of them are refused, and the host boots again
-        #[arg(long)]
-        none: bool,
-    },
+    ChooseAgent(request::ChooseAgentOptions),
     /// Restart a host through its BMC
-    Reboot {
-        host: String,
-        /// Cut the power instead of asking the OS
-        #[arg(long)]
-        hard: bool,
-    },
+    Reboot(request::RebootOptions),
     /// Let a frozen host go on: the named installation may be overwritten
     ///
     /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
     /// another appliance, or could not be read. `firesteel describe host HOST` shows which disk it is, and its name
     /// here.
-    Unfreeze {
-        host: String,
-        /// Mark of the installation, or name of the disk that could not be read, as the host's reason shows it
-        #[arg(long, value_name = "GUID")]
-        disk: String,
-    },
+    Unfreeze(request::UnfreezeOptions),
     /// Clean a host and delete it
-    Release {
-        host: String,
-        /// Forget the host without cleaning its disk; a tombstone stays
-        #[arg(long)]
-        force: bool,
-    },
+    Release(release::ReleaseOptions),
     /// Stop the whole fleet: no disk of any host is changed until `firesteel resume`
     ///
     /// No destructive step begins, and those under way stop at their next safe point. All else goes on: hosts are
     /// inspected, switched on and off, and run. Each host that waits shows who stopped the fleet, and why.
-    Halt {
-        /// Why the fleet is stopped; every host that waits shows it
-        #[arg(long, short, value_name = "TEXT")]
-        reason: String,
-        /// Name of this halt, if there is more than one [default: fleet]
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
-    },
+    Halt(halt::HaltOptions),
     /// End a halt of the fleet
-    Resume {
-        /// Name of the halt, if there is more than one [default: fleet]
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
-    },
+    Resume(halt::ResumeOptions),
     /// Show what the next installation and the next cleaning would do to each disk of a host; nothing is done
     Plan {
         host: String,
@@ -192,7 +162,7 @@ pub enum CliCommand {
         reason: String,
     },
     /// Let the disks of a host be cleaned and written again
-    Unlock { host: String },
+    Unlock(answer::HostRequestOptions),
     /// List, export and verify signed evidence of what was done to disks
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),
@@ -234,6 +204,9 @@ pub enum CliCommand {
         /// Replace what is in DIR; it is kept under another name
         #[arg(long)]
         force: bool,
+        /// Do not ask before the folder is replaced: go on at once, as scripts must
+        #[arg(long, short, requires = "force")]
+        yes: bool,
     },
     /// Delete an object whose stored value is damaged, without reading it
     ///
@@ -265,26 +238,13 @@ pub enum CliCommand {
     /// Use this for a host that was off for longer than its token is valid (`serve --config-token-days`), between its
     /// installation and its first boot. Nothing is written to the host: the appliance accepts the token on its disk
     /// again, from now on for as long as a new one.
-    ExtendToken { host: String },
+    ExtendToken(answer::HostRequestOptions),
     /// Replace the CA of the appliance's certificates, while it serves
     ///
     /// This begins an overlap in which the old and the new CA are both valid: stubs get both, and clients that trust
     /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`), but
     /// never ends by itself: the appliance does not know who trusts the old CA alone.
-    RotateCa {
-        /// End the overlap: clients that trust the old CA alone are cut off from then on
-        ///
-        /// This is refused while hosts that were installed before the rotation began have not run yet, and names them:
-        /// their disks may trust the old CA alone.
-        #[arg(long)]
-        finish: bool,
-        /// End it in spite of these hosts: they can no longer fetch their config, and must be installed again
-        #[arg(long, requires = "finish")]
-        force: bool,
-        /// Undo the last step: the end of an overlap, or the beginning of one
-        #[arg(long, conflicts_with = "finish")]
-        undo: bool,
-    },
+    RotateCa(rotate_ca::RotateCaOptions),
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -311,25 +271,24 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
         CliCommand::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
         CliCommand::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
-        CliCommand::Retry { host } => request::retry(&client()?, &host).await,
-        CliCommand::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
-        CliCommand::AcceptErasure { host } => request::accept_erasure(&client()?, &host).await,
+        CliCommand::Retry(options) => request::retry(&client()?, &options).await,
+        CliCommand::AcceptIdentity(options) => request::accept_identity(&client()?, &options).await,
+        CliCommand::AcceptErasure(options) => request::accept_erasure(&client()?, &options).await,
         CliCommand::AcceptClock => accept_clock::run(&client()?).await,
-        // Without a key it is `--none`.
-        CliCommand::ChooseAgent { host, key, .. } => request::choose_agent(&client()?, &host, key.as_deref()).await,
-        CliCommand::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
-        CliCommand::Unfreeze { host, disk } => request::unfreeze(&client()?, &host, &disk).await,
-        CliCommand::Release { host, force } => request::release(&client()?, &host, force).await,
-        CliCommand::Halt { reason, name } => halt::halt(&client()?, &reason, name.as_deref()).await,
-        CliCommand::Resume { name } => halt::resume(&client()?, name.as_deref()).await,
+        CliCommand::ChooseAgent(options) => request::choose_agent(&client()?, &options).await,
+        CliCommand::Reboot(options) => request::reboot(&client()?, &options).await,
+        CliCommand::Unfreeze(options) => request::unfreeze(&client()?, &options).await,
+        CliCommand::Release(options) => release::run(&client()?, &options).await,
+        CliCommand::Halt(options) => halt::halt(&client()?, &options).await,
+        CliCommand::Resume(options) => halt::resume(&client()?, &options).await,
         CliCommand::Plan { host, output } => plan::run(&client()?, &host, output).await,
         CliCommand::Lock { host, reason } => request::lock(&client()?, &host, &reason).await,
-        CliCommand::Unlock { host } => request::unlock(&client()?, &host).await,
+        CliCommand::Unlock(options) => request::unlock(&client()?, &options).await,
         CliCommand::Receipt(command) => receipt::run(&connection, command).await,
         CliCommand::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
         CliCommand::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         CliCommand::Backup { file } => backup::fetch(&client()?, &file).await,
-        CliCommand::Restore { file, data, keys, new_keys, force } => {
+        CliCommand::Restore { file, data, keys, new_keys, force, yes } => {
             let keys = match keys {
                 Some(folder) => RestoreKeySource::Folder(folder),
                 None if new_keys => RestoreKeySource::New,
@@ -338,12 +297,13 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
             // The restore reads private keys and writes a data folder.
             privacy::keep_memory()?;
             privacy::keep_files();
-            backup::restore(RestoreOptions { backup: file, data, keys, force, now: jiff::Timestamp::now() })
+            let order = RestoreOptions { backup: file, data, keys, force, now: jiff::Timestamp::now() };
+            backup::restore(order, confirm::ConfirmOptions { yes })
         }
         CliCommand::DeleteDamaged { kind, name } => delete_damaged::run(&client()?, &kind, &name).await,
         CliCommand::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
-        CliCommand::ExtendToken { host } => extend_token::run(&client()?, &host).await,
-        CliCommand::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, finish, force, undo).await,
+        CliCommand::ExtendToken(options) => extend_token::run(&client()?, &options).await,
+        CliCommand::RotateCa(options) => rotate_ca::run(&client()?, options).await,
         CliCommand::Rekey => rekey::run(&client()?).await,
         CliCommand::Completions { shell } => {
             let mut script = Vec::new();
@@ -354,8 +314,15 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     }
 }
 
-/// The exit code of an error: 3 if all went well and something is unverified, else 1.
+/// The exit code of an error: 3 if all went well and something is unverified, 2 if a question could not be asked, else
+/// 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
-    if error.is::<receipt::UnverifiedErasures>() { 3.into() } else { std::process::ExitCode::FAILURE }
+    if error.is::<receipt::UnverifiedErasures>() {
+        3.into()
+    } else if error.is::<confirm::ConfirmationMissing>() {
+        2.into()
+    } else {
+        std::process::ExitCode::FAILURE
+    }
 }

@@ -8,7 +8,7 @@
 //! nothing more, as other commands do; its work is done before it prints. SIGPIPE is not used for this: it would also
 //! end a command silently when the appliance closes a connection.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::exit;
 
 use super::visible::{clean, clean_lines};
@@ -50,6 +50,20 @@ fn lines(text: &str) -> String {
 /// Prints a line to standard error. If that is closed, the line is lost; the exit code stays.
 pub(super) fn print_line(line: &str) {
     drop(writeln!(io::stderr(), "{}", clean_lines(line)));
+}
+
+/// Returns whether a person sees a question, and can answer it.
+pub(super) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Prints a question to standard error. The answer is typed on its last line.
+///
+/// # Errors
+/// When standard error takes nothing.
+pub(super) fn print_question(text: &str) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    out.write_all(clean_lines(text).as_bytes()).and_then(|()| out.flush())
 }
 
 /// The exit code and the message of a command whose result cannot be written.

@@ -1,5 +1,6 @@
 //! `firesteel plan HOST`: the dry run. The appliance makes the planner's own choices in advance; nothing is done.
 
+use anyhow::Context as _;
 use firesteel_plan::host::preview::{ActionPreview, Preview};
 
 use super::table::{self, clean};
@@ -8,13 +9,45 @@ use super::{ApiClient, OutputFormat, print_text};
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
 pub(crate) async fn run(client: &ApiClient, host: &str, output: OutputFormat) -> anyhow::Result<()> {
-    let seen = client.get(&format!("/firesteel.dev/plan/{}/{host}", client.namespace)).await?;
+    let seen = client.get(&path(client, host)).await?;
     if output == OutputFormat::Json {
         print_text(&(serde_json::to_string_pretty(&seen)? + "\n"));
     } else {
         print_text(&render(&serde_json::from_value(seen)?, table::terminal_width()));
     }
     Ok(())
+}
+
+fn path(client: &ApiClient, host: &str) -> String {
+    format!("/firesteel.dev/plan/{}/{host}", client.namespace)
+}
+
+/// Fetches what would happen to the disks of a host.
+pub(super) async fn fetch(client: &ApiClient, host: &str) -> anyhow::Result<Preview> {
+    serde_json::from_value(client.get(&path(client, host)).await?).context("could not read the appliance's answer")
+}
+
+/// Renders what a deletion of the host would do to each disk.
+pub(super) fn render_deletion(seen: &Preview, width: usize) -> String {
+    let mut page = PreviewPage { text: String::new(), width };
+    for why in &seen.closed {
+        page.item(2, &format!("No disk is changed now: {why}"));
+    }
+    if !seen.inspected_at.is_empty() {
+        page.line(&format!("  What happens to its disks, as inspected at {}:", seen.inspected_at));
+    }
+    print_fates(&mut page, &seen.deletion);
+    page.text
+}
+
+/// Renders the disks of a host that is forgotten without cleaning them.
+pub(super) fn render_kept(seen: &Preview, width: usize) -> String {
+    let mut page = PreviewPage { text: String::new(), width };
+    page.line("  No disk is cleaned: what is on them stays there, and a tombstone keeps the machine's identity");
+    for row in seen.outlooks.first().map(|outlook| outlook.disks.as_slice()).unwrap_or_default() {
+        page.line(&format!("    {}  {}", row.device, row.looks));
+    }
+    page.text
 }
 
 pub(super) fn render(seen: &Preview, width: usize) -> String {
@@ -45,6 +78,10 @@ fn print_preview(page: &mut PreviewPage, outlook: &ActionPreview) {
     let next = if outlook.is_next { " (it would be this one now)" } else { "" };
     page.line("");
     page.line(&format!("{}{next}", outlook.what));
+    print_fates(page, outlook);
+}
+
+fn print_fates(page: &mut PreviewPage, outlook: &ActionPreview) {
     if !outlook.note.is_empty() {
         page.line(&format!("  {}", outlook.note));
     }
@@ -108,6 +145,7 @@ mod tests {
             inspected_at: "now".into(),
             closed: vec!["locked".into()],
             outlooks: vec![outlook],
+            ..Preview::default()
         };
         let text = render(&seen, 100);
         assert!(text.contains("/dev/sda") && text.contains("written") && text.contains("kept"), "{text}");

@@ -1,55 +1,82 @@
-//! `retry`, `accept-identity`, `accept-erasure`, `choose-agent`, `reboot`, `lock` and `release`: requests to the
-//! planner, stored on the host as annotations or as its deletion. Only the planner changes the state of a host.
+//! `retry`, `accept-identity`, `accept-erasure`, `choose-agent`, `reboot`, `unfreeze`, `lock` and `unlock`: requests to
+//! the planner, stored on the host as annotations. Only the planner changes the state of a host, and its answer is the
+//! end of the command.
 
 use anyhow::Context as _;
+use clap::Args;
 use firesteel_plan::host::{Claimants, PendingErasure};
-use firesteel_plan::journal::memory;
-use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState, annotations};
-use firesteel_resources::host_journal::RefusedIdentity;
+use firesteel_plan::journal::{memory, stored_memory};
+use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 use firesteel_resources::{BareMetalHost, HostJournal};
 use serde_json::json;
 
-use super::{ApiClient, kinds, print_text, table::clean};
+use super::answer::{self, AnswerOptions, HostRequest, HostRequestOptions, annotate, ask};
+use super::confirm::{self, ConfirmOptions, HostSummary};
+use super::host_wait::{HostWait, path};
+use super::{ApiClient, print_text};
 
-fn path(client: &ApiClient, host: &str) -> anyhow::Result<String> {
-    Ok(format!("{}/{host}", kinds::collection(kinds::by_name("hosts")?, &client.namespace)))
+#[derive(Clone, Debug, Args)]
+pub struct ChooseAgentOptions {
+    host: String,
+    /// Key of the agent that runs on the host: all digits, or the first ones
+    #[arg(long, value_name = "KEY", required_unless_present = "none", conflicts_with = "none")]
+    key: Option<String>,
+    /// End the attempt: all of them are refused, and the host boots again
+    #[arg(long)]
+    none: bool,
+    #[command(flatten)]
+    answer: AnswerOptions,
 }
 
-async fn annotate(client: &ApiClient, host: &str, key: &str, value: &str) -> anyhow::Result<()> {
-    client.merge_patch(&path(client, host)?, &json!({"metadata": {"annotations": {key: value}}})).await?;
-    Ok(())
+#[derive(Clone, Debug, Args)]
+pub struct RebootOptions {
+    host: String,
+    /// Cut the power instead of asking the OS
+    #[arg(long)]
+    hard: bool,
+    /// Do not ask before the power is cut: go on at once, as scripts must
+    #[arg(long, short, requires = "hard")]
+    yes: bool,
+    #[command(flatten)]
+    answer: AnswerOptions,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct UnfreezeOptions {
+    host: String,
+    /// Mark of the installation, or name of the disk that could not be read, as the host's reason shows it
+    #[arg(long, value_name = "GUID")]
+    disk: String,
+    #[command(flatten)]
+    confirm: ConfirmOptions,
+    #[command(flatten)]
+    answer: AnswerOptions,
 }
 
 /// # Errors
-/// When there is no such host, or the appliance does not answer.
-pub(crate) async fn retry(client: &ApiClient, host: &str) -> anyhow::Result<()> {
-    annotate(client, host, annotations::RETRY, &jiff::Timestamp::now().to_string()).await?;
-    print_text(&format!("{host}: will be tried again; follow it with `firesteel watch {host}`\n"));
-    Ok(())
+/// When there is no such host, it has nothing to try again, or the appliance does not answer.
+pub(crate) async fn retry(client: &ApiClient, options: &HostRequestOptions) -> anyhow::Result<()> {
+    let value = jiff::Timestamp::now().to_string();
+    let request = HostRequest { host: &options.host, verb: "retry", key: annotations::RETRY, value };
+    ask(client, &request, &options.answer).await
 }
 
 /// # Errors
-/// When there is no such host, no machine was refused for it, or the appliance does not answer.
-pub(crate) async fn accept_identity(client: &ApiClient, host: &str) -> anyhow::Result<()> {
+/// When there is no such host, no machine was refused for it, or the appliance refuses or does not answer.
+pub(crate) async fn accept_identity(client: &ApiClient, options: &HostRequestOptions) -> anyhow::Result<()> {
+    let host = &options.host;
     let refused = journal_of(client, host).await?.status.refused_identity.with_context(|| {
         format!("could not accept a machine as {host}: none was refused; `firesteel describe host {host}` shows its identity")
     })?;
-    annotate(client, host, annotations::ACCEPT_IDENTITY, &refused.mark()).await?;
-    let RefusedIdentity { uuid, serial, mac, .. } = refused;
-    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { clean(&text) };
-    let mac = clean(&mac);
-    print_text(&format!(
-        "{host}: the machine with the MAC {mac}, SMBIOS UUID {}, serial number {}, will be taken for this host; follow it \
-         with `firesteel watch {host}`\n",
-        or_none(uuid),
-        or_none(serial)
-    ));
-    Ok(())
+    let (key, value) = (annotations::ACCEPT_IDENTITY, refused.mark());
+    let request = HostRequest { host, verb: "accept the identity of", key, value };
+    ask(client, &request, &options.answer).await
 }
 
 /// # Errors
-/// When there is no such host, none of its erasures is held, or the appliance does not answer.
-pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Result<()> {
+/// When there is no such host, none of its erasures is held, or the appliance refuses or does not answer.
+pub(crate) async fn accept_erasure(client: &ApiClient, options: &HostRequestOptions) -> anyhow::Result<()> {
+    let host = &options.host;
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("could not read what the appliance knows of the host")?;
     let held = memory.wipe.filter(PendingErasure::is_held).with_context(|| {
@@ -57,20 +84,18 @@ pub(crate) async fn accept_erasure(client: &ApiClient, host: &str) -> anyhow::Re
             "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
         )
     })?;
-    annotate(client, host, annotations::ACCEPT_ERASURE, &held.mark()).await?;
-    print_text(&format!(
-        "{host}: its erasure is taken as enough, and stays unverified ({}); follow it with `firesteel watch {host}`\n",
-        clean(&held.unverified.join("; "))
-    ));
-    Ok(())
+    let (key, value) = (annotations::ACCEPT_ERASURE, held.mark());
+    let request = HostRequest { host, verb: "accept the erasure of", key, value };
+    ask(client, &request, &options.answer).await
 }
 
 /// Chooses the agent that is the host, by the first digits of its key; `None` rejects all of them.
 ///
 /// # Errors
-/// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not
-/// answer.
-pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
+/// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance refuses or
+/// does not answer.
+pub(crate) async fn choose_agent(client: &ApiClient, options: &ChooseAgentOptions) -> anyhow::Result<()> {
+    let host = &options.host;
     let journal = journal_of(client, host).await?;
     let memory = memory(&journal.status).context("could not read what the appliance knows of the host")?;
     let claims = memory.claimants.with_context(|| {
@@ -79,16 +104,13 @@ pub(crate) async fn choose_agent(client: &ApiClient, host: &str, digits: Option<
              it"
         )
     })?;
-    let (word, text) = match digits {
-        Some(digits) => {
-            let key = claimant(&claims, digits).with_context(|| format!("could not choose the agent of {host}"))?;
-            (key.clone(), format!("the machine with the key {:.16} is the host", clean(&key)))
-        }
-        None => (annotations::NO_CLAIMANT.to_owned(), format!("attempt {} ends for all of them", claims.attempt)),
+    // Without a key it is `--none`.
+    let value = match &options.key {
+        Some(digits) => claimant(&claims, digits).with_context(|| format!("could not choose the agent of {host}"))?,
+        None => annotations::NO_CLAIMANT.to_owned(),
     };
-    annotate(client, host, annotations::CHOOSE_AGENT, &word).await?;
-    print_text(&format!("{host}: {text}; follow it with `firesteel watch {host}`\n"));
-    Ok(())
+    let request = HostRequest { host, verb: "choose the agent of", key: annotations::CHOOSE_AGENT, value };
+    ask(client, &request, &options.answer).await
 }
 
 /// Finds the one claimant whose key begins with these digits.
@@ -104,96 +126,103 @@ fn claimant(claims: &Claimants, digits: &str) -> anyhow::Result<String> {
 }
 
 async fn journal_of(client: &ApiClient, host: &str) -> anyhow::Result<HostJournal> {
-    let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
-    let journal = client.get(&format!("{journals}/{host}")).await?;
+    let journal = client.get(&path(client, "hostjournals", host)?).await?;
     serde_json::from_value(journal).context("could not read the appliance's answer")
 }
 
 /// # Errors
-/// When there is no such host, it cannot be rebooted now, or the appliance does not answer.
-pub(crate) async fn reboot(client: &ApiClient, host: &str, hard: bool) -> anyhow::Result<()> {
-    let found: BareMetalHost = serde_json::from_value(client.get(&path(client, host)?).await?)
+/// When there is no such host, its BMC fails, the person says no, or the appliance refuses or does not answer.
+pub(crate) async fn reboot(client: &ApiClient, options: &RebootOptions) -> anyhow::Result<()> {
+    let RebootOptions { host, hard, yes, answer } = options;
+    let confirm = ConfirmOptions { yes: *yes };
+    if *hard {
+        confirm::check_terminal("reboot --hard", confirm)?;
+    }
+    let found: BareMetalHost = serde_json::from_value(client.get(&path(client, "hosts", host)?).await?)
         .context("could not read the appliance's answer")?;
-    may_reboot(&found).with_context(|| format!("could not reboot {host}"))?;
-    let mode = if hard { "hard" } else { "soft" };
-    annotate(client, host, annotations::REBOOT, &json!({"mode": mode}).to_string()).await?;
-    print_text(&format!("{host}: reboot requested ({mode})\n"));
-    Ok(())
+    check_bmc(&found).with_context(|| format!("could not reboot {host}"))?;
+    if *hard {
+        let text = |_: &HostSummary| {
+            "The power of this host is cut at once: what its OS has not written to its disks is lost.".to_owned()
+        };
+        confirm::ask_about_host(client, "reboot --hard", host, text, confirm).await?;
+    }
+    let mode = if *hard { "hard" } else { "soft" };
+    let (key, value) = (annotations::REBOOT, json!({"mode": mode}).to_string());
+    ask(client, &HostRequest { host, verb: "reboot", key, value }, answer).await
 }
 
-/// Tells why the planner would drop the request or could not do it; such a request is not sent.
-fn may_reboot(host: &BareMetalHost) -> anyhow::Result<()> {
-    anyhow::ensure!(host.spec.usable_bmc().is_some(), "it has no BMC: reboot it by hand");
+/// Refuses to ask for a reboot that waits for the repair of a BMC: the host would be rebooted at a time that no one
+/// knows.
+fn check_bmc(host: &BareMetalHost) -> anyhow::Result<()> {
     let status = host.status.clone().unwrap_or_default();
     match status.error_type {
-        Some(ErrorType::Registration | ErrorType::ProvisionedRegistration | ErrorType::PowerManagement) => {
+        Some(ErrorType::Registration | ErrorType::ProvisionedRegistration | ErrorType::PowerManagement)
+            if host.spec.usable_bmc().is_some() =>
+        {
             let why = status.error_message;
             anyhow::bail!(
                 "{why}; when that is repaired, `firesteel retry` makes the appliance ask the BMC again at once"
             );
         }
-        Some(ErrorType::Inspection | ErrorType::Preparation | ErrorType::Provisioning | ErrorType::Servicing)
-        | None => {}
-    }
-    match status.provisioning.state {
-        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => Ok(()),
-        ProvisioningState::New
-        | ProvisioningState::Unmanaged
-        | ProvisioningState::Registering
-        | ProvisioningState::Inspecting
-        | ProvisioningState::Preparing
-        | ProvisioningState::Available
-        | ProvisioningState::Provisioning
-        | ProvisioningState::Deprovisioning
-        | ProvisioningState::PoweringOff
-        | ProvisioningState::Deleting
-        | ProvisioningState::Foreign => {
-            let (state, key) = (status.provisioning.state.word(), annotations::REBOOT);
-            let state = if state.is_empty() { "new" } else { state };
-            anyhow::bail!(
-                "it is {state} and runs no OS of its owner's; the annotation {key}={{\"force\":true}} reboots it all the same"
-            )
-        }
+        Some(
+            ErrorType::Registration
+            | ErrorType::ProvisionedRegistration
+            | ErrorType::PowerManagement
+            | ErrorType::Inspection
+            | ErrorType::Preparation
+            | ErrorType::Provisioning
+            | ErrorType::Servicing,
+        )
+        | None => Ok(()),
     }
 }
 
 /// # Errors
-/// When there is no such host, or the appliance does not answer.
-pub(crate) async fn unfreeze(client: &ApiClient, host: &str, guid: &str) -> anyhow::Result<()> {
-    annotate(client, host, annotations::UNFREEZE_DISK, guid).await?;
-    print_text(&format!(
-        "{host}: what is installed on the disk {guid} may be overwritten; `firesteel describe host {host}` shows it\n"
-    ));
-    Ok(())
+/// When there is no such host, the person says no, the host is not frozen because of this disk, or the appliance does
+/// not answer.
+pub(crate) async fn unfreeze(client: &ApiClient, options: &UnfreezeOptions) -> anyhow::Result<()> {
+    let UnfreezeOptions { host, disk, confirm, answer } = options;
+    let text = |summary: &HostSummary| match summary.frozen() {
+        Some(frozen) => {
+            format!("What is on the disk {disk} may be overwritten. The host is frozen because of {frozen}")
+        }
+        None => format!("What is on the disk {disk} may be overwritten, although this host is not frozen."),
+    };
+    confirm::ask_about_host(client, "unfreeze", host, text, *confirm).await?;
+    let (key, value) = (annotations::UNFREEZE_DISK, disk.clone());
+    ask(client, &HostRequest { host, verb: "unfreeze", key, value }, answer).await
 }
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
 pub(crate) async fn lock(client: &ApiClient, host: &str, reason: &str) -> anyhow::Result<()> {
-    annotate(client, host, annotations::LOCK, reason).await?;
+    annotate(client, host, annotations::LOCK, Some(reason)).await?;
     print_text(&format!("{host}: none of its disks is cleaned or written until `firesteel unlock {host}`\n"));
     Ok(())
 }
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn unlock(client: &ApiClient, host: &str) -> anyhow::Result<()> {
-    let key = annotations::LOCK;
-    client.merge_patch(&path(client, host)?, &json!({"metadata": {"annotations": {key: null}}})).await?;
-    print_text(&format!("{host}: its disks may be cleaned and written again\n"));
-    Ok(())
-}
-
-/// # Errors
-/// When there is no such host, or the appliance does not answer.
-pub(crate) async fn release(client: &ApiClient, host: &str, force: bool) -> anyhow::Result<()> {
-    if force {
-        annotate(client, host, annotations::RELEASE_FORCE, "true").await?;
+pub(crate) async fn unlock(client: &ApiClient, options: &HostRequestOptions) -> anyhow::Result<()> {
+    let HostRequestOptions { host, answer } = options;
+    let (mut wait, seen) = HostWait::open(client, host, Some(answer.limit())).await?;
+    if seen.host.metadata.annotation(annotations::LOCK).is_none() {
+        print_text(&format!("{host}: it is not locked\n"));
+        return Ok(());
     }
-    client.delete(&path(client, host)?).await?;
-    let how = if force { "without cleaning; a tombstone stays" } else { "after its disk was cleaned" };
-    print_text(&format!("{host}: will be released {how}; follow it with `firesteel watch {host}`\n"));
-    Ok(())
+    let after = seen.journal.status.answers.newest_number();
+    let memory = stored_memory(&seen.journal.status).ok().flatten();
+    annotate(client, host, annotations::LOCK, None).await?;
+    // Of a lock that the planner has not noticed it does not notice the end.
+    if memory.is_none_or(|memory| memory.locked.is_none()) || answer.no_wait {
+        print_text(&format!("{host}: the lock is removed\n"));
+        return Ok(());
+    }
+    match wait.until(|seen| seen.answer(annotations::LOCK, "", after)).await {
+        Ok(answered) => answer::print_answer(host, "unlock", &answered),
+        Err(error) => Err(answer::unanswered(host, "unlock", error)),
+    }
 }
 
 #[cfg(test)]
@@ -223,20 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reboot_without_effect_is_not_asked_for() {
-        let may_reboot = |host: &BareMetalHost| super::may_reboot(host).map_err(|why| why.to_string());
+    fn a_reboot_that_waits_for_a_repair_is_not_asked_for() {
+        let check_bmc = |host: &BareMetalHost| super::check_bmc(host).map_err(|why| why.to_string());
         let mut host = BareMetalHost::default();
-        assert!(may_reboot(&host).is_err_and(|why| why.contains("has no BMC")));
+        assert_eq!(check_bmc(&host), Ok(()), "the appliance says that it has no BMC");
         let bmc = BmcDetails { address: "redfish://b/".into(), credentials_name: "s".into(), ..BmcDetails::default() };
         host.spec.bmc = Some(bmc);
-        assert!(may_reboot(&host).is_err_and(|why| why.starts_with("it is new and runs no OS")));
-        let mut status = firesteel_resources::BareMetalHostStatus::default();
-        status.provisioning.state = ProvisioningState::Provisioned;
-        host.status = Some(status.clone());
-        assert_eq!(may_reboot(&host), Ok(()));
-        status.error_type = Some(ErrorType::PowerManagement);
-        status.error_message = "the BMC has no session free".into();
-        host.status = Some(status);
-        assert!(may_reboot(&host).is_err_and(|why| why.starts_with("the BMC has no session free; when")));
+        assert_eq!(check_bmc(&host), Ok(()));
+        host.status = Some(firesteel_resources::BareMetalHostStatus {
+            error_type: Some(ErrorType::PowerManagement),
+            error_message: "the BMC has no session free".into(),
+            ..Default::default()
+        });
+        assert!(check_bmc(&host).is_err_and(|why| why.starts_with("the BMC has no session free; when")));
     }
 }

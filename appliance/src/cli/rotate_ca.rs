@@ -1,13 +1,36 @@
 //! `firesteel rotate-ca`: replaces the CA of the appliance's certificates, with an overlap.
 
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ApiClient;
+use super::confirm::{self, ConfirmOptions, ExpectedAnswer};
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RotateCaOptions {
+    /// End the overlap: clients that trust the old CA alone are cut off from then on
+    ///
+    /// This is refused while hosts that were installed before the rotation began have not run yet, and names them:
+    /// their disks may trust the old CA alone.
+    #[arg(long)]
+    finish: bool,
+    /// End it in spite of these hosts: they can no longer fetch their config, and must be installed again
+    #[arg(long, requires = "finish")]
+    force: bool,
+    /// Undo the last step: the end of an overlap, or the beginning of one
+    #[arg(long, conflicts_with = "finish")]
+    undo: bool,
+    #[command(flatten)]
+    confirm: ConfirmOptions,
+}
 
 /// # Errors
-/// When the appliance does not answer, or the change failed.
-pub(crate) async fn run(client: &ApiClient, finish: bool, force: bool, undo: bool) -> anyhow::Result<()> {
+/// When the person says no, the appliance does not answer, or the change failed.
+pub(crate) async fn run(client: &ApiClient, options: RotateCaOptions) -> anyhow::Result<()> {
+    let RotateCaOptions { finish, force, undo, confirm } = options;
+    let (question, expected) = question(finish, force, undo);
+    confirm::ask("rotate-ca", question, expected, confirm)?;
     let path = match (finish, force, undo) {
         (false, _, false) => "/firesteel.dev/rotate-ca",
         (true, false, _) => "/firesteel.dev/rotate-ca?finish=true",
@@ -17,6 +40,26 @@ pub(crate) async fn run(client: &ApiClient, finish: bool, force: bool, undo: boo
     let done = client.create(path, &json!({})).await?;
     super::print_text(&text(&done));
     Ok(())
+}
+
+/// Says what the step means, and what has to be typed for it.
+fn question(finish: bool, force: bool, undo: bool) -> (&'static str, ExpectedAnswer<'static>) {
+    match (finish, force, undo) {
+        (false, _, false) => (
+            "A new CA is made, and both are trusted from now on: managed stubs get both, and everyone who has the old one \
+             needs the new one.\n",
+            ExpectedAnswer::Yes,
+        ),
+        (false, _, true) => ("The last step of the rotation is undone.\n", ExpectedAnswer::Yes),
+        (true, false, _) => {
+            ("The old CA ends: clients that trust it alone are cut off at once.\n", ExpectedAnswer::Name("finish"))
+        }
+        (true, true, _) => (
+            "The old CA ends: clients that trust it alone are cut off at once. Hosts that were installed before the \
+             rotation and have not run yet can no longer fetch their config, and must be installed again.\n",
+            ExpectedAnswer::Name("finish"),
+        ),
+    }
 }
 
 fn text(done: &Value) -> String {

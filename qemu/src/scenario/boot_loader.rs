@@ -84,7 +84,7 @@ async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     print_status(&format!("{LED}: Ignition found its config by an argument of the entry, and nothing else"));
 
     let position = serial.position()?;
-    lab.appliance.cli(&["reboot", LED, "--hard"]).await?;
+    lab.appliance.cli(&["reboot", LED, "--hard", "--yes"]).await?;
     console(lab, LED, "runs image", position).await?;
     let text = serial.text()?;
     let second = command_line(text.get(usize::try_from(position)?..).unwrap_or_default())?;
@@ -118,7 +118,7 @@ async fn boots(lab: &Lab, case: &BootLoaderCase) -> anyhow::Result<()> {
     print_status(&format!("{name}: the first boot had {ARGUMENT} from {changed}, and Ignition found it there"));
 
     let position = serial.position()?;
-    lab.appliance.cli(&["reboot", name, "--hard"]).await?;
+    lab.appliance.cli(&["reboot", name, "--hard", "--yes"]).await?;
     console(lab, name, "runs image", position).await?;
     let text = serial.text()?;
     let second = command_line(text.get(usize::try_from(position)?..).unwrap_or_default())?;

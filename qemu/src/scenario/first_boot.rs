@@ -89,7 +89,7 @@ pub(super) async fn openstack(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
     let served = manifests::served_config(&format!("{name}-config"), &manifests::final_config(name, None));
     lab.apply(&manifests::yaml(&[served])).await?;
     let position = lab.serial(name)?.position()?;
-    lab.appliance.cli(&["reboot", name, "--hard"]).await?;
+    lab.appliance.cli(&["reboot", name, "--hard", "--yes"]).await?;
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
     let form = view.receipts().iter().find(|receipt| receipt["evidence"]["kind"] == "files_handed_off");

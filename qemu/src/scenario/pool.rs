@@ -23,7 +23,7 @@ const CONFIG_PORT: u16 = 22_623;
 /// What the pool's config makes a host say on its console.
 const PROOF: &str = "firesteel: configured by the pool worker";
 /// Has the appliance make another CA, and honour the old one for a while.
-const ROTATE: [&str; 1] = ["rotate-ca"];
+const ROTATE: [&str; 2] = ["rotate-ca", "--yes"];
 
 /// A MachineConfig of a pool.
 pub(super) fn machine_config(name: &str, pool: &str, spec: Value) -> Value {

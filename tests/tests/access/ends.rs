@@ -54,7 +54,8 @@ fn a_user_who_is_put_out_is_out_at_once() {
         let mut watch = Watch::of(&tim, SECRETS).await;
         assert_eq!(watch.line().await.unwrap()["type"], "ADDED");
         assert_eq!(tim.get(SECRETS).await, 200);
-        let said = succeeded(&site.appliance.command().args(["kubeconfig", "--revoke", "tim"]).output().unwrap());
+        let said =
+            succeeded(&site.appliance.command().args(["kubeconfig", "--revoke", "tim", "--yes"]).output().unwrap());
         assert!(said.contains("tim-tenant-claims-a"), "{said}");
         // On the connection that he has.
         assert_eq!(tim.get(SECRETS).await, 401);
@@ -68,7 +69,7 @@ fn a_user_who_is_put_out_is_out_at_once() {
             (401, 200),
             "only the new file is good"
         );
-        let twice = site.appliance.command().args(["kubeconfig", "--revoke", "nobody"]).output().unwrap();
+        let twice = site.appliance.command().args(["kubeconfig", "--revoke", "nobody", "--yes"]).output().unwrap();
         assert!(!twice.status.success());
     });
 }

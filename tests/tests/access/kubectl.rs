@@ -78,7 +78,7 @@ fn kubectl_watches_until_its_user_is_put_out() {
         let mut line = String::new();
         shown.read_line(&mut line).unwrap();
         assert_eq!(line, "baremetalhost.metal3.io/x\n");
-        succeeded(&site.appliance.command().args(["kubeconfig", "--revoke", "ann"]).output().unwrap());
+        succeeded(&site.appliance.command().args(["kubeconfig", "--revoke", "ann", "--yes"]).output().unwrap());
         // It ends by itself: the pipe is closed.
         let mut rest = String::new();
         shown.read_to_string(&mut rest).unwrap();

@@ -201,7 +201,7 @@ fn two_starts_with_a_wrong_clock_end_no_ca_and_what_they_began_is_taken_back() {
         answer.map_or("refused", |_| "served").to_owned()
     };
     let rotate = |appliance: &Appliance, flag: &str| {
-        let flags: Vec<&str> = ["rotate-ca", flag].into_iter().filter(|word| !word.is_empty()).collect();
+        let flags: Vec<&str> = ["rotate-ca", "--yes", flag].into_iter().filter(|word| !word.is_empty()).collect();
         let output = appliance.command().args(&flags).output().unwrap();
         assert!(output.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()

@@ -134,7 +134,7 @@ fn after_a_restore_every_client_lists_anew() {
     // In use, then not.
     let restore = |data: &std::path::Path| {
         let mut command = Command::new(PROGRAM);
-        command.arg("restore").arg(&file).arg("--force").arg("--data").arg(data);
+        command.arg("restore").arg(&file).args(["--force", "--yes"]).arg("--data").arg(data);
         command
     };
     let refused = restore(&appliance.data()).output().unwrap();

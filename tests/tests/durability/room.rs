@@ -211,7 +211,7 @@ fn ask_as_stranger(field: &Field, number: u8) {
 fn what_matters_goes_on(field: &mut Field, mut admin: Person, kept: &mut Kept) -> Person {
     is_told(&mut admin);
     hosts_get_leases(field);
-    let said = field.firesteel(&["halt", "--reason", "the disk is full"]);
+    let said = field.firesteel(&["halt", "--yes", "--reason", "the disk is full"]);
     assert!(said.starts_with("the fleet is halted: "), "stored, and not in memory alone: {said}");
     assert_ne!(value(&admin.get(&format!("{HALTS}/fleet")))["metadata"]["resourceVersion"], "0");
     if let Some((path, _)) = kept.pop_last() {
@@ -229,7 +229,7 @@ fn what_matters_goes_on(field: &mut Field, mut admin: Person, kept: &mut Kept) -
         "who halted the fleet was told that it is"
     );
     hosts_get_leases(field);
-    assert_eq!(field.firesteel(&["resume"]), "the fleet goes on\n");
+    assert_eq!(field.firesteel(&["resume", "--yes"]), "the fleet goes on\n");
     assert_eq!(admin.get(&format!("{HALTS}/fleet")).status, 404);
     admin
 }
@@ -348,9 +348,10 @@ fn a_halt_that_cannot_be_stored_holds_and_who_starts_so_starts_halted() {
         ask_as_stranger(field, 1);
         field.appliance.wait_for_log("lease not granted");
 
-        let said = field.firesteel(&["halt", "--name", "second", "--reason", "a drill"]);
+        let said = field.firesteel(&["halt", "--yes", "--name", "second", "--reason", "a drill"]);
         assert!(said.contains("in the appliance's memory alone"), "{said}");
-        let again = field.appliance.command().args(["halt", "--name", "second", "--reason", "x"]).output().unwrap();
+        let again =
+            field.appliance.command().args(["halt", "--yes", "--name", "second", "--reason", "x"]).output().unwrap();
         assert!(!again.status.success(), "it is there");
         let second = value(&admin.get(&format!("{HALTS}/second")));
         assert_eq!(second["metadata"]["resourceVersion"], "0");
@@ -368,9 +369,9 @@ fn a_halt_that_cannot_be_stored_holds_and_who_starts_so_starts_halted() {
         let mut admin = Person::admin(field);
         let stored = value(&admin.get(&format!("{HALTS}/second")));
         assert_eq!(stored["metadata"]["uid"], second["metadata"]["uid"], "it is the same one");
-        let said = field.firesteel(&["resume"]);
+        let said = field.firesteel(&["resume", "--yes"]);
         assert!(said.contains("the fleet stays halted by second"), "{said}");
-        assert_eq!(field.firesteel(&["resume", "--name", "second"]), "the fleet goes on\n");
+        assert_eq!(field.firesteel(&["resume", "--yes", "--name", "second"]), "the fleet goes on\n");
     });
 }
 
@@ -382,7 +383,7 @@ fn a_halt_that_is_held_in_memory_is_lifted_by_resume() {
         field.add_host("known", mac(1));
         field.appliance.start_again_with(use_everything_up);
         let mut admin = Person::admin(field);
-        assert_eq!(field.firesteel(&["resume"]), "the fleet goes on\n");
+        assert_eq!(field.firesteel(&["resume", "--yes"]), "the fleet goes on\n");
         assert_eq!(admin.get(&format!("{HALTS}/fleet")).status, 404);
         fs::remove_file(filler(&field.appliance.data())).unwrap();
         admin.until("/readyz", |answer| answer.status == 200);

@@ -133,7 +133,7 @@ fn a_disk_without_a_name() {
         assert!(page.contains("named by:") && page.contains("path and size"), "{page}");
 
         // Deleted: the same disk is cleaned, though no inspection of its first boot says so.
-        bench.firesteel(&["release", NAME]);
+        bench.firesteel(&["release", NAME, "--yes"]);
         let mut agent = agent.boot_again(bench);
         bench.until("the host is gone", || {
             agent.work(bench);

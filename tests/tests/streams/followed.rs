@@ -184,7 +184,7 @@ fn what_nobody_uses_goes_under_the_quota_and_what_a_host_uses_stays() {
     assert!(condition(&full, "Degraded")["message"].as_str().unwrap().contains("quota"), "{full:#}");
     assert_eq!(full["release"], "2");
     assert!(images().contains(&first_raw));
-    output(appliance.command().args(["release", "h1", "--force"]));
+    output(appliance.command().args(["release", "h1", "--force", "--yes"]));
     put("3", &[Fault::Cut(1 << 20); 3]);
     until(&appliance, "release 3", is_golden("3"));
     assert!(!images().contains(&first_raw), "nobody uses it any more");

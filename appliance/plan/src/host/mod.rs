@@ -32,19 +32,20 @@ pub use turn::{agent_liveness::live_until, contest::contest, gate, hardware_chan
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{FINALIZER, annotations};
+use firesteel_resources::host_journal::RequestOutcome;
 use firesteel_resources::normal_mac;
 use jiff::Timestamp;
 
 use crate::disk::NextOwner;
 use crate::host::rules::{
-    adopt_status, claimants, cleaning, consumer_data, detached, erasure_end, erasure_grade, freeze, guards,
-    owner_hardware, path_binding, power_cut, preconditions, reboot, tombstone, vacancy,
+    adopt_status, claimants, cleaning, consumer_data, deletion, detached, erasure_end, erasure_grade, freeze, guards,
+    owner_hardware, path_binding, power_cut, reboot, retry, tombstone, vacancy,
 };
 use crate::host::states::{
     available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing, provisioned,
     provisioning, registering, unmanaged,
 };
-use crate::host::turn::{AgentPresence, StepDraft, hardware_changes, slot};
+use crate::host::turn::{StepDraft, hardware_changes, slot};
 
 /// What the host needs next. Deterministic: the same input gives the same step.
 #[must_use]
@@ -79,9 +80,7 @@ fn decide(turn: &mut StepDraft<'_>) -> HostReason {
     guards::drop_taken(turn);
     guards::retry_overridden(turn);
     freeze::check_disk_marks(turn);
-    gate::notice(turn);
-    consumer_data::notice(turn);
-    vacancy::notice(turn);
+    notice_owner(turn);
     hardware_changes::acknowledge_changes(&mut turn.memory, turn.seen.hardware.as_ref());
     let asked_to_go = turn.seen.host.metadata.is_deleting();
     if turn.requests.release_force && asked_to_go && turn.memory.state != HostState::Deleting {
@@ -118,10 +117,18 @@ fn decide(turn: &mut StepDraft<'_>) -> HostReason {
     reason
 }
 
+/// Takes note of what the host's owner wants of it: a lock, its deletion, and who uses it.
+fn notice_owner(turn: &mut StepDraft<'_>) {
+    gate::notice(turn);
+    deletion::acknowledge(turn);
+    consumer_data::notice(turn);
+    vacancy::notice(turn);
+}
+
 /// Takes over what people say that fixed or decided something.
 fn apply_requests(turn: &mut StepDraft<'_>) -> Option<HostReason> {
     claimants::notice(turn);
-    retry(turn);
+    retry::take(turn);
     accept_identity(turn);
     erasure_end::accept(turn);
     erasure_grade::notice(turn);
@@ -164,8 +171,7 @@ fn leave(turn: &mut StepDraft<'_>) -> Option<HostReason> {
 
 /// Accepts the machine that was refused as the host, by the word of a person: its board or its firmware was changed.
 fn accept_identity(turn: &mut StepDraft<'_>) {
-    let Some(mark) = turn.requests.accept_identity.clone() else { return };
-    turn.remove_annotation(annotations::ACCEPT_IDENTITY);
+    let Some(mark) = turn.take_request(annotations::ACCEPT_IDENTITY) else { return };
     match turn.seen.refused_identity.as_ref().filter(|refused| refused.mark() == mark) {
         Some(refused) => {
             let seen = turn.seen;
@@ -173,34 +179,16 @@ fn accept_identity(turn: &mut StepDraft<'_>) {
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);
+            turn.answer(annotations::ACCEPT_IDENTITY, RequestOutcome::Done, &text);
             turn.event(EventReason::IdentityAccepted, text);
         }
-        None => turn.warn(
-            EventReason::IdentityNotAccepted,
-            format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was"),
-        ),
+        None => {
+            let text =
+                format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was");
+            turn.answer(annotations::ACCEPT_IDENTITY, RequestOutcome::Refused, &text);
+            turn.warn(EventReason::IdentityNotAccepted, text);
+        }
     }
-}
-
-/// Tries again at once: a person fixed something that no observation shows.
-fn retry(turn: &mut StepDraft<'_>) {
-    if !turn.requests.retry {
-        return;
-    }
-    path_binding::ask(turn);
-    claimants::retry(turn);
-    turn.memory.failure = None;
-    turn.memory.provision_failures = 0;
-    turn.memory.retried_at = Some(turn.now);
-    // An inspection that is done already is not the one that is wanted now.
-    turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
-    turn.memory.bmc.refused_credentials = None;
-    preconditions::fetch_again(turn);
-    if turn.presence() != AgentPresence::Alive && turn.has_bmc() {
-        turn.memory.boot = None;
-        turn.memory.clean_boot = None;
-    }
-    turn.remove_annotation(annotations::RETRY);
 }
 
 /// The MACs that boot entries are published for: the spec's, or else the only one the BMC names.

@@ -5,6 +5,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one case among many")]
 
 mod access;
+mod answers;
 mod claimants;
 mod cleaning;
 mod conditions;

@@ -4,6 +4,7 @@ use firesteel_plan::host::{LineageInputs, PlanKind};
 use firesteel_plan::{HostEffect, InstallationMark};
 use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
 use firesteel_resources::hardware::{DiskRecord, TableRecord};
+use firesteel_resources::host_journal::RequestOutcome;
 use firesteel_resources::{ConditionStatus, ObjectReference};
 
 use crate::world::{World, disk, image, run_to_write};
@@ -155,10 +156,15 @@ fn a_host_is_thawed_by_the_name_of_what_is_given_up_once_and_on_record() {
     world.run();
     assert_eq!(frozen(&world).0, ConditionStatus::True, "another one's name thaws nothing");
     assert!(!world.seen.host.metadata.annotations.contains_key(annotations::UNFREEZE_DISK), "one-shot");
+    let (outcome, why) = world.answer(annotations::UNFREEZE_DISK).unwrap();
+    assert!(outcome == RequestOutcome::Refused && why.contains(&guid), "the mark that is meant is named: {why}");
     world.annotate(annotations::UNFREEZE_DISK, &guid);
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert_eq!(frozen(&world).0, ConditionStatus::False);
+    let (outcome, text) = world.answer(annotations::UNFREEZE_DISK).unwrap();
+    assert!(outcome == RequestOutcome::Done && text.contains("may be overwritten"), "{text}");
+    assert!(!text.contains("stays frozen") && !text.contains("for now"), "{text}");
     let given_up = &world.memory().given_up;
     assert_eq!((given_up.len(), given_up[0].guid.as_str()), (1, guid.as_str()));
     assert!(given_up[0].disk.contains("serial A"));

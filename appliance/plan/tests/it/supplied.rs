@@ -31,7 +31,8 @@ fn a_description_is_taken_where_nothing_is_known_or_nobody_inspects() {
         assert_eq!(taken, usize::from(is_taken), "{case}");
         let shown = world.seen.host.status.as_ref().and_then(|status| status.hardware.as_ref());
         assert_eq!(shown.is_some_and(|shown| shown.ram_mebibytes == 4096), is_taken, "{case}");
-        let key = annotations::HARDWARE_DETAILS.to_owned();
-        assert_eq!(world.count(|effect| *effect == HostEffect::RemoveAnnotation { key: key.clone() }), 1, "{case}");
+        let (key, value) = (annotations::HARDWARE_DETAILS.to_owned(), HARDWARE.to_owned());
+        let removal = HostEffect::RemoveAnnotation { key, value };
+        assert_eq!(world.count(|effect| *effect == removal), 1, "{case}");
     }
 }

@@ -13,7 +13,7 @@ use firesteel_plan::host::{
 use firesteel_plan::{DiskIdentity, HostBootEntry, HostEffect, HostInputs, HostMemory, HostStep, boot_entry};
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
 use firesteel_resources::hardware::DiskRecord;
-use firesteel_resources::host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff};
+use firesteel_resources::host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff, RequestOutcome};
 use firesteel_resources::{BareMetalHost, HardwareRecord, Image};
 use jiff::{SignedDuration, Timestamp};
 
@@ -146,6 +146,11 @@ impl World {
         self.seen.memory.state.word()
     }
 
+    /// What became of the newest request of this sort.
+    pub(crate) fn answer(&self, request: &str) -> Option<(RequestOutcome, &str)> {
+        self.seen.answers.of(request).map(|answer| (answer.outcome, answer.message.as_str()))
+    }
+
     pub(crate) fn reason(&self) -> &str {
         self.last.as_ref().map_or("", |step| step.reason.text.as_str())
     }
@@ -184,6 +189,7 @@ impl World {
         self.counts.extend(counted(&self.seen, &step));
         self.events.extend(step.events.iter().cloned());
         self.seen.memory = step.memory.clone();
+        self.seen.answers = step.answers.clone();
         let status = firesteel_plan::project(&step.memory, &self.seen, &step.reason, self.now);
         self.seen.host.status = Some(status);
         if self.states.last() != Some(&self.state()) {
@@ -279,8 +285,11 @@ impl World {
             HostEffect::RemoveFinalizer => self.gone = true,
             HostEffect::ForgetTombstone => self.seen.uncleaned = None,
             HostEffect::RemoveAnnotation { .. } if !self.annotations_work => {}
-            HostEffect::RemoveAnnotation { key } => {
-                self.seen.host.metadata.annotations.remove(key);
+            HostEffect::RemoveAnnotation { key, value } => {
+                let annotations = &mut self.seen.host.metadata.annotations;
+                if annotations.get(key) == Some(value) {
+                    annotations.remove(key);
+                }
             }
             HostEffect::Bmc(call) => self.bmc(call),
             HostEffect::FetchImage { .. } if self.images_work => self.seen.image = ImageInputs::Ready(ready()),

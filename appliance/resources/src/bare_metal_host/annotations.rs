@@ -81,15 +81,7 @@ pub struct HostRequests {
     pub reboot: Option<RebootRequest>,
     pub held_off: Option<PowerOffHolders>,
     pub retry: bool,
-    /// The mark of the machine that is the host from now on.
-    pub accept_identity: Option<String>,
-    /// The mark of an unverified erasure that is enough to go on.
-    pub accept_erasure: Option<String>,
-    /// The key of the claimant that is the host, or [`NO_CLAIMANT`].
-    pub choose_agent: Option<String>,
     pub release_force: bool,
-    /// The mark of an installation that may be overwritten.
-    pub unfreeze_disk: Option<String>,
     /// The owner's policies; Firesteel's own where they cannot be read, which are not less.
     pub cleaning: CleaningPolicies,
     /// Disks whose guards are overridden, by name.
@@ -152,11 +144,7 @@ pub fn requests(meta: &ObjectMeta) -> HostRequests {
         inspect: meta.annotation(INSPECT).is_some_and(|value| value != "disabled"),
         inspection_disabled: meta.annotation(INSPECT) == Some("disabled"),
         retry: meta.annotations.contains_key(RETRY),
-        accept_identity: meta.annotation(ACCEPT_IDENTITY).map(str::to_owned),
-        accept_erasure: meta.annotation(ACCEPT_ERASURE).map(str::to_owned),
-        choose_agent: meta.annotation(CHOOSE_AGENT).map(str::to_owned),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
-        unfreeze_disk: meta.annotation(UNFREEZE_DISK).map(str::to_owned),
         cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),
         override_guards: (meta.annotation(OVERRIDE_GUARD))
             .and_then(|text| cleaning::overridden(text).ok())

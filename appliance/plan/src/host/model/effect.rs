@@ -4,6 +4,7 @@
 use std::panic::Location;
 
 use firesteel_facts::EventReason;
+use firesteel_resources::host_journal::RequestAnswers;
 use firesteel_resources::{HardwareDetails, Image};
 use jiff::SignedDuration;
 
@@ -18,6 +19,8 @@ use crate::host::model::orders::{BmcCall, PlanKind};
 #[derive(Clone, Debug)]
 pub struct HostStep {
     pub memory: HostMemory,
+    /// What became of requests, with those that were answered before; stored with the memory.
+    pub answers: RequestAnswers,
     pub effects: Vec<HostEffect>,
     /// Step again after this long at the latest; zero means at once. `None`: when something changes.
     pub wake: Option<SignedDuration>,
@@ -71,9 +74,10 @@ pub enum HostEffect {
     AddFinalizer,
     /// Lets the object go.
     RemoveFinalizer,
-    /// A one-shot request was taken over into the memory.
+    /// A one-shot request was taken over into the memory. Another value that came since is another request, and stays.
     RemoveAnnotation {
         key: String,
+        value: String,
     },
     Bmc(BmcCall),
     /// Import the image unless it is there or being fetched; a failed import starts again.

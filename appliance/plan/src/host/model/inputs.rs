@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use firesteel_resources::host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity};
+use firesteel_resources::host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity, RequestAnswers};
 use firesteel_resources::{BareMetalHost, HardwareRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ use crate::host::model::receipts::ShownReceipt;
 pub struct HostInputs {
     pub host: BareMetalHost,
     pub memory: HostMemory,
+    /// What became of the requests that were made so far.
+    pub answers: RequestAnswers,
     /// The Secret that `spec.bmc.credentialsName` names.
     pub credentials: CredentialsInputs,
     pub user_data: UserDataInputs,
@@ -93,6 +95,7 @@ impl HostInputs {
         Self {
             host,
             memory,
+            answers: RequestAnswers::default(),
             credentials: CredentialsInputs::Missing,
             user_data: UserDataInputs::NotReferenced,
             network_data: NetworkDataInputs::NotReferenced,

@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Cleaning, DiskIdentity, DiskVerdict, NextOwner, is_named_by, record_of, select_disk, verdicts};
 use crate::host::model::HostMemory;
+use crate::host::rules::deletion::DeletionFate;
 use crate::host::rules::guards::{self, RefusedDisk, SortedDisks};
 use crate::host::rules::{cleaning, consumer_data};
 use crate::host::turn::gate;
 use crate::host::turn::hardware_changes::contents_lines;
+
+/// Names the deletion of a host in [`ActionPreview::what`].
+const DELETION: &str = "deletion";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -24,6 +28,8 @@ pub struct Preview {
     /// Why no disk is changed at all at the moment.
     pub closed: Vec<String>,
     pub outlooks: Vec<ActionPreview>,
+    /// What a deletion of the host would do.
+    pub deletion: ActionPreview,
 }
 
 /// What one thing would do.
@@ -64,12 +70,15 @@ pub fn preview(host: &BareMetalHost, memory: &HostMemory, record: Option<&Hardwa
     let mut preview = Preview { host: host.metadata.name.clone(), closed, ..Preview::default() };
     let Some(record) = record else {
         preview.closed.push("the host was never inspected: its disks are not known".to_owned());
+        let refused = DeletionFate::of(host, memory, None).text(memory).to_owned();
+        preview.deletion = ActionPreview { what: DELETION.to_owned(), refused, ..ActionPreview::default() };
         return preview;
     };
     preview.inspected_at = format!("{:.0}", record.inspected_at);
     let ahead = PreviewBuilder { host, memory, record, overrides: overrides(host, memory) };
     preview.outlooks =
         vec![ahead.installation(), ahead.cleaning_for(NextOwner::Same), ahead.cleaning_for(NextOwner::Another)];
+    preview.deletion = ahead.deletion();
     preview
 }
 
@@ -151,6 +160,16 @@ impl PreviewBuilder<'_> {
             Ok(decided) => self.decided(&mut outlook, decided, &targets),
         }
         outlook
+    }
+
+    fn deletion(&self) -> ActionPreview {
+        let what = DELETION.to_owned();
+        let fate = DeletionFate::of(self.host, self.memory, Some(self.record));
+        if let DeletionFate::Cleans(next) = fate {
+            return ActionPreview { what, is_next: false, ..self.cleaning_for(next) };
+        }
+        let refused = fate.text(self.memory).to_owned();
+        ActionPreview { what, refused, ..ActionPreview::default() }
     }
 
     fn decided(&self, outlook: &mut ActionPreview, decided: Cleaning, targets: &[DiskIdentity]) {
@@ -236,6 +255,7 @@ mod tests {
     use firesteel_resources::{ObjectReference, hardware::DiskRecord};
 
     use super::*;
+    use crate::host::model::HostState;
 
     fn disk(device: &str, serial: &str, gb: u64) -> DiskRecord {
         DiskRecord {
@@ -275,6 +295,10 @@ mod tests {
         let another = &seen.outlooks[2];
         assert_eq!(fates(another), [("/dev/sda", "erased (quick)"), ("/dev/sdb", "kept"), ("/dev/sdc", "kept")]);
         assert!(another.note.contains("less") && seen.closed[0].contains("audit"), "{seen:?}");
+        assert!(seen.deletion.refused.contains("no disk is cleaned"), "{:?}", seen.deletion);
+        let available = HostMemory { state: HostState::Available, ..memory.clone() };
+        let seen = preview(&host, &available, Some(&record));
+        assert_eq!(fates(&seen.deletion), fates(&seen.outlooks[2]), "a tenant's data is erased when the host goes");
         assert!(preview(&host, &memory, None).closed[1].contains("never inspected"));
     }
 

@@ -14,6 +14,7 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::BareMetalHostStatus;
 use firesteel_resources::bare_metal_host::{ErrorType, FINALIZER, ProvisioningState as Word, annotations};
+use firesteel_resources::host_journal::RequestOutcome;
 
 use crate::host::model::{HostEffect, HostReason, HostState, InstalledSystem};
 use crate::host::turn::StepDraft;
@@ -47,6 +48,8 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         }
     }
     if brought.is_some() {
+        let text = "the status is not taken over: the host has a past of its own here";
+        turn.answer(annotations::STATUS_OF, RequestOutcome::Refused, text);
         turn.remove_annotation(annotations::STATUS_OF);
     }
     None
@@ -56,7 +59,11 @@ fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOr
     if annotations::moved_status(&turn.seen.host.metadata).is_some() {
         turn.remove_annotation(annotations::STATUS_OF);
     }
-    let state = state_of(turn, &status)?;
+    let Some(state) = state_of(turn, &status) else {
+        let text = "the host had not begun where it comes from, and begins here";
+        turn.answer(annotations::STATUS_OF, RequestOutcome::Done, text);
+        return None;
+    };
     let has_disk = matches!(state, HostState::Provisioned | HostState::Provisioning | HostState::Deprovisioning);
     turn.memory.id = if status.provisioning.id.is_empty() { turn.guid() } else { status.provisioning.id };
     turn.open_attempt();
@@ -78,6 +85,7 @@ fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOr
     let text = match origin {
         StatusOrigin::Moved => {
             let text = format!("the host was moved here and is {word}");
+            turn.answer(annotations::STATUS_OF, RequestOutcome::Done, &text);
             turn.event(EventReason::StatusRestored, text.clone());
             text
         }
@@ -86,6 +94,8 @@ fn adopt(turn: &mut StepDraft<'_>, status: BareMetalHostStatus, origin: StatusOr
                 "what was known of the host is lost, and by its status it is {word}: which disks were written is not \
                  known, so all count as written"
             );
+            let answer = format!("the status that was brought is not taken over: {text}");
+            turn.answer(annotations::STATUS_OF, RequestOutcome::Refused, &answer);
             turn.warn(EventReason::StatusRestored, text.clone());
             text
         }

@@ -17,6 +17,7 @@
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations, cleaning::WhenUnverified};
+use firesteel_resources::host_journal::RequestOutcome;
 use jiff::Timestamp;
 
 use crate::disk::CleaningMethod;
@@ -169,22 +170,21 @@ fn over(turn: &mut StepDraft<'_>, wipe: PendingErasure, kind: ErrorType) -> Resu
 
 /// Takes a person's word that an unverified erasure is enough.
 pub(crate) fn accept(turn: &mut StepDraft<'_>) {
-    let Some(mark) = turn.requests.accept_erasure.clone() else { return };
-    turn.remove_annotation(annotations::ACCEPT_ERASURE);
+    let Some(mark) = turn.take_request(annotations::ACCEPT_ERASURE) else { return };
     let now = turn.now;
     match turn.memory.wipe.as_mut().filter(|wipe| wipe.is_held() && wipe.mark() == mark) {
         Some(wipe) => {
             wipe.accepted_at = Some(now);
-            let text = format!(
-                "the unverified erasure {mark} was accepted; what was not seen: {}",
-                wipe.unverified.join("; ")
-            );
+            let unseen = wipe.unverified.join("; ");
+            let text = format!("the unverified erasure {mark} was accepted; what was not seen: {unseen}");
             turn.event(EventReason::WipeAccepted, text);
+            let answer = format!("the erasure {mark} is enough, and the host goes on; it stays unverified: {unseen}");
+            let answer = turn.with_gate(&answer);
+            turn.answer(annotations::ACCEPT_ERASURE, RequestOutcome::Done, &answer);
         }
-        // The removal of the annotation may take a step longer.
-        None if turn.memory.cleaned.as_ref().is_some_and(|cleaned| cleaned.accepted_at.is_some()) => {}
         None => {
             let text = format!("no erasure {mark:?} is held: `firesteel accept-erasure` accepts the one that is");
+            turn.answer(annotations::ACCEPT_ERASURE, RequestOutcome::Refused, &text);
             turn.warn(EventReason::WipeNotAccepted, text);
         }
     }

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::annotations;
 use firesteel_resources::hardware::{DiskRecord, TableRecord};
+use firesteel_resources::host_journal::RequestOutcome;
 
 use crate::disk::{CleaningScope, InstallationMark, NextOwner, fits, full_wwn, identity_of};
 use crate::host::model::{Frozen, FrozenWhy, HostState, RestoreMark, UnfrozenInstallation};
@@ -96,10 +97,14 @@ pub(crate) fn is_kept(turn: &StepDraft<'_>) -> bool {
 /// Judges the disks of the newest inspection, and takes over what a person gave up.
 pub(crate) fn check_disk_marks(turn: &mut StepDraft<'_>) {
     let mut found = judge(turn);
-    if let Some(guid) = turn.requests.unfreeze_disk.take() {
-        turn.remove_annotation(annotations::UNFREEZE_DISK);
-        give_up(turn, found.as_ref(), &guid);
+    if let Some(guid) = turn.take_request(annotations::UNFREEZE_DISK) {
+        let DiskAnswer { outcome, mut text } = give_up(turn, found.as_ref(), &guid);
         found = judge(turn);
+        if let Some(next) = found.as_ref().filter(|_| outcome == RequestOutcome::Done) {
+            text = format!("{text}; the host stays frozen: {}", next.message);
+        }
+        let text = turn.with_gate(&text);
+        turn.answer(annotations::UNFREEZE_DISK, outcome, &text);
     }
     let same = |old: &Frozen| found.as_ref().is_some_and(|new| (old.why, &old.guid) == (new.why, &new.guid));
     if turn.memory.frozen.as_ref().is_some_and(same) {
@@ -116,33 +121,41 @@ pub(crate) fn check_disk_marks(turn: &mut StepDraft<'_>) {
     turn.memory.frozen = found;
 }
 
-fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) {
+/// What becomes of a person's word about a disk.
+struct DiskAnswer {
+    outcome: RequestOutcome,
+    text: String,
+}
+
+fn give_up(turn: &mut StepDraft<'_>, frozen: Option<&Frozen>, guid: &str) -> DiskAnswer {
     let guid = guid.trim().to_ascii_lowercase();
     if turn.memory.given_up.iter().any(|given| given.guid == guid) {
-        return;
+        let text = format!("{guid} was given up before: it may be overwritten");
+        return DiskAnswer { outcome: RequestOutcome::Done, text };
     }
-    match frozen {
-        Some(frozen) if !guid.is_empty() && frozen.guid.eq_ignore_ascii_case(&guid) => {
-            let text = match frozen.why {
-                FrozenWhy::Unread => format!("the unread disk {} was given up: it may be overwritten", frozen.disk),
-                FrozenWhy::NewerThanStore
-                | FrozenWhy::OfAnotherStore
-                | FrozenWhy::OfAnotherHost
-                | FrozenWhy::MarkUnknown => {
-                    format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
-                }
-            };
-            turn.warn(EventReason::DiskUnfrozen, text);
-            turn.memory.given_up.push(UnfrozenInstallation { guid, disk: frozen.disk.clone(), at: turn.now });
-            let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
-            turn.memory.given_up.drain(..excess);
-            turn.memory.failure = None;
+    let is_meant = |frozen: &&Frozen| !guid.is_empty() && frozen.guid.eq_ignore_ascii_case(&guid);
+    let Some(frozen) = frozen.filter(is_meant) else {
+        let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
+        turn.warn(EventReason::DiskNotUnfrozen, text.clone());
+        let host = &turn.seen.host.metadata.name;
+        let text = match frozen {
+            Some(frozen) => format!("{text}, but because of {}: {}", frozen.guid, frozen.message),
+            None => format!("{text}, and not frozen at all; `firesteel describe host {host}` shows why it waits"),
+        };
+        return DiskAnswer { outcome: RequestOutcome::Refused, text };
+    };
+    let text = match frozen.why {
+        FrozenWhy::Unread => format!("the unread disk {} was given up: it may be overwritten", frozen.disk),
+        FrozenWhy::NewerThanStore | FrozenWhy::OfAnotherStore | FrozenWhy::OfAnotherHost | FrozenWhy::MarkUnknown => {
+            format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
         }
-        Some(_) | None => {
-            let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
-            turn.warn(EventReason::DiskNotUnfrozen, text);
-        }
-    }
+    };
+    turn.warn(EventReason::DiskUnfrozen, text.clone());
+    turn.memory.given_up.push(UnfrozenInstallation { guid, disk: frozen.disk.clone(), at: turn.now });
+    let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
+    turn.memory.given_up.drain(..excess);
+    turn.memory.failure = None;
+    DiskAnswer { outcome: RequestOutcome::Done, text }
 }
 
 /// The store knows this installation as done, and that it is over.

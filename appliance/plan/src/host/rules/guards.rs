@@ -9,6 +9,7 @@ use firesteel_contents::OwnershipClaim;
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
 use firesteel_resources::hardware::DiskRecord;
+use firesteel_resources::host_journal::RequestOutcome;
 use firesteel_resources::{BareMetalHost, HardwareRecord};
 
 use crate::disk::{DiskIdentity, NextOwner, identity_of, is_named_by, mismatch, names_one, record_of};
@@ -282,21 +283,25 @@ pub(crate) fn take_overrides(turn: &mut StepDraft<'_>, disks: &[DiskIdentity]) -
     let names = std::mem::take(&mut turn.requests.override_guards);
     let Some(record) = turn.seen.hardware.as_ref().filter(|_| !names.is_empty()) else { return Vec::new() };
     turn.memory.overridden.clone_from(&names);
-    let mut overridden = Vec::new();
+    let (mut overridden, mut words) = (Vec::new(), Vec::new());
     for name in &names {
-        match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
+        let (event, text) = match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
             Some(disk) => {
-                turn.warn(EventReason::GuardOverridden, format!("{disk} is erased whatever it holds"));
                 overridden.push(disk.clone());
+                (EventReason::GuardOverridden, format!("{disk} is erased whatever it holds"))
             }
             None => {
                 let text = format!(
                     "no guard is overridden by {name:?}: it names none of the disks that are erased now, or several"
                 );
-                turn.warn(EventReason::GuardNotOverridden, text);
+                (EventReason::GuardNotOverridden, text)
             }
-        }
+        };
+        words.push(text.clone());
+        turn.warn(event, text);
     }
+    let outcome = if overridden.is_empty() { RequestOutcome::Refused } else { RequestOutcome::Accepted };
+    turn.answer(annotations::OVERRIDE_GUARD, outcome, &words.join("; "));
     turn.remove_annotation(annotations::OVERRIDE_GUARD);
     overridden
 }

@@ -4,6 +4,7 @@
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{InspectionMode, annotations, requests};
+use firesteel_resources::host_journal::RequestOutcome;
 use firesteel_resources::{BareMetalHost, HardwareDetails};
 
 use crate::host::model::{HostEffect, HostInputs};
@@ -12,19 +13,26 @@ use crate::host::turn::StepDraft;
 /// Takes the description over, or says why not; in both cases its annotation goes.
 pub(crate) fn take(turn: &mut StepDraft<'_>) {
     let Some(details) = annotations::hardware_details(&turn.seen.host.metadata) else { return };
-    match details {
+    let (outcome, event, text) = match details {
         Err(why) => {
             let text = format!("metadata.annotations[{}] {why}", annotations::HARDWARE_DETAILS);
-            turn.warn(EventReason::InvalidAnnotationValue, text);
+            (RequestOutcome::Refused, EventReason::InvalidAnnotationValue, text)
         }
         Ok(_) if !may_take(turn.seen) => {
             let text = "the hardware details are ignored: the host was inspected, and inspection is not disabled";
-            turn.warn(EventReason::RemoveAnnotation, text);
+            (RequestOutcome::Refused, EventReason::RemoveAnnotation, text.to_owned())
         }
         Ok(details) => {
             turn.effect(HostEffect::SupplyHardware { details: Box::new(details) });
-            turn.event(EventReason::UpdateHardwareDetails, "the hardware is taken from the annotation");
+            let text = "the hardware is taken from the annotation";
+            (RequestOutcome::Done, EventReason::UpdateHardwareDetails, text.to_owned())
         }
+    };
+    turn.answer(annotations::HARDWARE_DETAILS, outcome, &text);
+    if outcome == RequestOutcome::Refused {
+        turn.warn(event, text)
+    } else {
+        turn.event(event, text)
     }
     turn.remove_annotation(annotations::HARDWARE_DETAILS);
 }

@@ -20,10 +20,15 @@ pub(crate) fn bound<'a>(memory: &'a HostMemory, choice: &DiskChoice) -> Option<&
 
 /// A person asks to try again, and the newest inspection found other disks in places: those are meant.
 pub(crate) fn ask(turn: &mut StepDraft<'_>) {
-    let is_drifted = |record: &HardwareRecord| !changes(&known(&turn.memory), record).is_empty();
-    if turn.seen.hardware.as_ref().is_some_and(is_drifted) {
+    if is_drifted(turn) {
         turn.memory.rebind_paths = Some(turn.now);
     }
+}
+
+/// Says whether the newest inspection found other disks in places that are bound.
+pub(crate) fn is_drifted(turn: &StepDraft<'_>) -> bool {
+    let is_drifted = |record: &HardwareRecord| !changes(&known(&turn.memory), record).is_empty();
+    turn.seen.hardware.as_ref().is_some_and(is_drifted)
 }
 
 /// Binds places to what the first inspection finds there since a person asked for it.

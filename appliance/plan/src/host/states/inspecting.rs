@@ -3,6 +3,7 @@
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
+use firesteel_resources::host_journal::RequestOutcome;
 
 use crate::host::model::{HostReason, HostState};
 use crate::host::rules::inspection::inspect;
@@ -44,6 +45,11 @@ fn changes_text(changes: &[String]) -> Option<String> {
 fn inspected(turn: &mut StepDraft<'_>) -> HostReason {
     turn.memory.plan = None;
     if turn.requests.inspect {
+        turn.answer(
+            annotations::INSPECT,
+            RequestOutcome::Done,
+            "the host was inspected: the hardware record is stored",
+        );
         turn.remove_annotation(annotations::INSPECT);
     }
     if let Some(record) = &turn.seen.hardware {

@@ -19,6 +19,7 @@
 use firesteel_facts::EventReason;
 use firesteel_resources::ObjectMeta;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
+use firesteel_resources::host_journal::RequestOutcome;
 use jiff::Timestamp;
 
 use crate::host::model::{HeldPlan, HostInputs, HostMemory, HostReason, HostState, IssuedPlan};
@@ -133,11 +134,15 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     match (lock(&turn.seen.host.metadata), turn.memory.locked) {
         (Some(shut), None) => {
             turn.memory.locked = Some(turn.now);
+            let value = turn.seen.host.metadata.annotation(annotations::LOCK).unwrap_or_default();
+            turn.answer_to(annotations::LOCK, value, RequestOutcome::Done, &shut.text);
             turn.event(EventReason::DestructionLocked, shut.text);
         }
         (None, Some(_)) => {
             turn.memory.locked = None;
             let text = "disks of the host may be cleaned and written again";
+            let answer = turn.with_gate(text);
+            turn.answer_to(annotations::LOCK, "", RequestOutcome::Done, &answer);
             turn.event(EventReason::DestructionUnlocked, text);
         }
         (Some(_), Some(_)) | (None, None) => {}

@@ -2,6 +2,7 @@
 //! one call of [`crate::step`]; nothing outside sees it.
 
 pub(crate) mod agent_liveness;
+mod answers;
 mod attempt;
 mod bmc;
 pub(crate) mod contest;
@@ -17,6 +18,7 @@ pub(crate) use bmc::BmcCallProgress;
 
 use firesteel_facts::{EventReason, Guid};
 use firesteel_resources::bare_metal_host::{ErrorType, HostRequests, annotations::DeleteAction, requests};
+use firesteel_resources::host_journal::RequestAnswers;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::backoff;
@@ -37,6 +39,7 @@ pub(crate) struct StepDraft<'a> {
     pub(crate) now: Timestamp,
     pub(crate) requests: HostRequests,
     pub(crate) memory: HostMemory,
+    pub(crate) answers: RequestAnswers,
     effects: Vec<HostEffect>,
     events: Vec<StepEvent>,
     wake: Option<SignedDuration>,
@@ -50,11 +53,14 @@ pub(crate) struct StepDraft<'a> {
 
 impl<'a> StepDraft<'a> {
     pub(crate) fn new(seen: &'a HostInputs, now: Timestamp) -> Self {
+        let mut answers = seen.answers.clone();
+        answers.close_removed(&seen.host.metadata);
         Self {
             seen,
             now,
             requests: requests(&seen.host.metadata),
             memory: seen.memory.clone(),
+            answers,
             effects: Vec::new(),
             events: Vec::new(),
             wake: None,
@@ -66,7 +72,14 @@ impl<'a> StepDraft<'a> {
 
     pub(crate) fn finish(mut self, reason: HostReason) -> HostStep {
         if self.requests.paused.is_some() {
-            return HostStep { memory: self.memory, effects: Vec::new(), wake: None, reason, events: Vec::new() };
+            return HostStep {
+                memory: self.memory,
+                answers: self.answers,
+                effects: Vec::new(),
+                wake: None,
+                reason,
+                events: Vec::new(),
+            };
         }
         let is_let_alone = self.memory.detached.is_some() && self.memory.state != HostState::Deleting;
         if !self.memory.state.is_working() || is_let_alone {
@@ -82,7 +95,8 @@ impl<'a> StepDraft<'a> {
             (None, Some(b)) => Some(positive(b).max(SignedDuration::from_secs(1))),
             (None, None) => None,
         };
-        HostStep { memory: self.memory, effects: self.effects, wake, reason, events: self.events }
+        let Self { memory, answers, effects, events, .. } = self;
+        HostStep { memory, answers, effects, wake, reason, events }
     }
 
     pub(crate) fn limits(&self) -> &'a HostTimeouts {
@@ -107,10 +121,6 @@ impl<'a> StepDraft<'a> {
 
     pub(crate) fn effect(&mut self, effect: HostEffect) {
         self.effects.push(effect);
-    }
-
-    pub(crate) fn remove_annotation(&mut self, key: &str) {
-        self.effect(HostEffect::RemoveAnnotation { key: key.to_owned() });
     }
 
     /// Tells an agent of the current attempt to stop at its next safe point.

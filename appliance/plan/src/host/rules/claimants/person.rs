@@ -1,7 +1,8 @@
 //! Settling a claim by a person's word.
 
 use firesteel_facts::EventReason;
-use firesteel_resources::{bare_metal_host::annotations, host_journal::Claimant};
+use firesteel_resources::bare_metal_host::annotations;
+use firesteel_resources::host_journal::{Claimant, RequestOutcome};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{POWER_TRIES_MAX, cuts_lately, end, kind, name, neither, over};
@@ -12,22 +13,20 @@ use crate::host::turn::contest::in_words;
 /// Takes a person's word for who is the host.
 #[track_caller]
 pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
-    let word = turn.requests.choose_agent.clone()?.to_ascii_lowercase();
-    turn.remove_annotation(annotations::CHOOSE_AGENT);
+    let word = turn.take_request(annotations::CHOOSE_AGENT)?.to_ascii_lowercase();
     let Some(claims) = turn.memory.claimants.clone() else {
-        // The removal of the annotation may take a step longer.
-        if turn.memory.resolved_claim.as_ref().is_none_or(|resolved| resolved.by != word) {
-            turn.warn(EventReason::ClaimNotResolved, "one machine alone claims to be this host");
-        }
+        refuse(turn, "one machine alone claims to be this host".to_owned());
         return None;
     };
     if word == annotations::NO_CLAIMANT {
+        let text = format!("attempt {} is over for all machines that claim to be this host", claims.attempt);
+        turn.answer(annotations::CHOOSE_AGENT, RequestOutcome::Done, &text);
         return Some(neither(turn, &claims, &word, "by a person's word"));
     }
     let Some(host) = claims.all().find(|machine| machine.key == word) else {
         let text =
             format!("no machine with the key {word:.16} claims to be this host: `firesteel describe` shows them");
-        turn.warn(EventReason::ClaimNotResolved, text);
+        refuse(turn, text);
         return None;
     };
     let rest: Vec<&Claimant> = claims.all().filter(|machine| machine.key != word).collect();
@@ -43,8 +42,15 @@ pub(crate) fn decide_by_person(turn: &mut StepDraft<'_>) -> Option<HostReason> {
         over(turn, &word, 0);
         "it boots into the next attempt"
     };
-    turn.event(EventReason::ClaimResolved, format!("a person said that the host is {host}: {goes}"));
+    let text = format!("a person said that the host is {host}: {goes}");
+    turn.answer(annotations::CHOOSE_AGENT, RequestOutcome::Done, &text);
+    turn.event(EventReason::ClaimResolved, text);
     None
+}
+
+fn refuse(turn: &mut StepDraft<'_>, text: String) {
+    turn.answer(annotations::CHOOSE_AGENT, RequestOutcome::Refused, &text);
+    turn.warn(EventReason::ClaimNotResolved, text);
 }
 
 /// Says why the BMC cannot settle it.

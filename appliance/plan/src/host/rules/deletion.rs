@@ -1,0 +1,105 @@
+//! The deletion of a host, as an answer to who asked for it: what is done to its disks, and what that waits for.
+//!
+//! | state | a deletion |
+//! |---|---|
+//! | new, unmanaged, registering | nothing was installed from here: the object goes |
+//! | inspecting, preparing, available | disks with an owner's data are erased for the next one, other disks are left |
+//! | externally provisioned | its disks are left |
+//! | provisioning, provisioned, deprovisioning | its disks are cleaned |
+//! | detached | the object goes, and the host keeps what it runs |
+
+use firesteel_resources::bare_metal_host::annotations::{self, DeleteAction};
+use firesteel_resources::bare_metal_host::requests;
+use firesteel_resources::host_journal::{DELETION, RequestOutcome};
+use firesteel_resources::{BareMetalHost, HardwareRecord};
+
+use crate::disk::NextOwner;
+use crate::host::model::{HostMemory, HostState};
+use crate::host::rules::consumer_data;
+use crate::host::turn::StepDraft;
+
+const BY_FORCE: &str = "the host is forgotten at once, and no disk of it is cleaned; a tombstone keeps the machine's \
+                        identity if data is left on it";
+
+/// What a deletion comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeletionFate {
+    /// It is nearly over.
+    UnderWay,
+    /// The object goes, and the host keeps what it runs.
+    Detached,
+    /// No disk is cleaned.
+    LeavesDisks,
+    /// No disk is cleaned, because an owner's OS is kept.
+    KeepsOs,
+    /// Disks are cleaned for this owner.
+    Cleans(NextOwner),
+}
+
+impl DeletionFate {
+    /// Decides what a deletion of this host would come to now, or comes to.
+    pub(crate) fn of(host: &BareMetalHost, memory: &HostMemory, record: Option<&HardwareRecord>) -> Self {
+        let detached = requests(&host.metadata).detached;
+        let goes_detached = detached.is_some_and(|detached| detached.delete_action == DeleteAction::Delete);
+        let next = consumer_data::next_of(&host.spec, memory, record, true);
+        let is_kept = host.spec.externally_provisioned;
+        if goes_detached && memory.state != HostState::Deleting {
+            return Self::Detached;
+        }
+        match memory.state {
+            HostState::PoweringOff | HostState::Deleting => Self::UnderWay,
+            HostState::ExternallyProvisioned => Self::KeepsOs,
+            HostState::Inspecting | HostState::Preparing | HostState::Available if is_kept => Self::KeepsOs,
+            HostState::Preparing | HostState::Available if next == NextOwner::Another => Self::Cleans(next),
+            HostState::New
+            | HostState::Unmanaged
+            | HostState::Registering
+            | HostState::Inspecting
+            | HostState::Preparing
+            | HostState::Available => Self::LeavesDisks,
+            HostState::Provisioning | HostState::Provisioned | HostState::Deprovisioning => {
+                if is_kept && memory.frozen.is_some() { Self::KeepsOs } else { Self::Cleans(next) }
+            }
+        }
+    }
+
+    /// Says what is done to the host.
+    pub(crate) fn text(self, memory: &HostMemory) -> &'static str {
+        match self {
+            Self::UnderWay => "the host is nearly gone",
+            Self::Detached => "the host is detached: its object goes, and it keeps what it runs",
+            Self::LeavesDisks if memory.leaves_data() => {
+                "no disk is cleaned, and data may be left on them: a tombstone keeps the machine's identity"
+            }
+            Self::LeavesDisks => "no disk is cleaned, because nothing is known to be installed on the host",
+            Self::KeepsOs => "no disk is cleaned, because spec.externallyProvisioned keeps the OS",
+            Self::Cleans(_) => "its disks are cleaned as `firesteel plan` shows, and then the host is let go",
+        }
+    }
+}
+
+/// Answers a deletion and a release by force, once.
+pub(crate) fn acknowledge(turn: &mut StepDraft<'_>) {
+    let Some(asked_at) = turn.seen.host.metadata.deletion_timestamp else { return };
+    if turn.requests.release_force {
+        let value = turn.seen.host.metadata.annotation(annotations::RELEASE_FORCE).unwrap_or_default();
+        answer_once(turn, annotations::RELEASE_FORCE, value, BY_FORCE);
+    }
+    let detached = turn.requests.detached;
+    let text = if turn.requests.release_force {
+        BY_FORCE.to_owned()
+    } else if detached.is_some_and(|detached| detached.delete_action == DeleteAction::Delay) {
+        format!("it waits until the host is attached again: remove the annotation {}", annotations::DETACHED)
+    } else {
+        let fate = DeletionFate::of(&turn.seen.host, &turn.memory, turn.seen.hardware.as_ref());
+        let text = fate.text(&turn.memory);
+        if matches!(fate, DeletionFate::Cleans(_)) { turn.with_obstacles(text) } else { text.to_owned() }
+    };
+    answer_once(turn, DELETION, &asked_at.to_string(), &text);
+}
+
+fn answer_once(turn: &mut StepDraft<'_>, request: &str, value: &str, text: &str) {
+    if !turn.answers.of(request).is_some_and(|last| last.answers(request, value)) {
+        turn.answer_to(request, value, RequestOutcome::Accepted, text);
+    }
+}
