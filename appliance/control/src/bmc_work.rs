@@ -32,6 +32,8 @@ const INVENTORY_EVERY: SignedDuration = SignedDuration::from_hours(6);
 pub(crate) struct PowerCallFindings {
     power: Option<PowerState>,
     macs: Option<Vec<String>>,
+    /// UUID of the system, as far as the BMC names one.
+    system_uuid: Option<String>,
     /// What the BMC tells of its machine.
     inventory: Option<BmcInventory>,
     /// Something that went well enough and is to be known.
@@ -107,6 +109,9 @@ impl BmcWork {
                     seen.macs.clone_from(macs);
                 }
                 seen.no_session_free = learnt.no_session_free;
+                if call.action == BmcAction::Probe {
+                    seen.system_uuid.clone_from(&learnt.system_uuid);
+                }
                 if call.action == BmcAction::NetBoot {
                     seen.was_off_at_boot = learnt.was_off;
                     seen.once_unset.clone_from(&learnt.once_unset);

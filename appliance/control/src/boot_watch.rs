@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use firesteel_boot::{SightingStage, Sightings, StalledBoot, ipxe::wrong_build};
+use firesteel_boot::{Sighting, SightingStage, Sightings, StalledBoot, ipxe::wrong_build};
 use firesteel_facts::Mac;
-use firesteel_plan::host::NetbootInputs;
+use firesteel_plan::host::{NetbootInputs, NetbootStage, ReachedStage};
 use firesteel_runtime::lock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ impl BootWatch {
             at: Some(seen.at),
             stalled: seen.stall(now).map(ToString::to_string),
             mismatch: None,
+            stages: reached(seen).into_iter().collect(),
         })
     }
 
@@ -98,6 +99,26 @@ impl BootWatch {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Sightings> {
         lock(&self.table)
     }
+}
+
+/// The stage of a boot that was seen last, in the planner's words; none where the agent came, or an asker may be another
+/// machine.
+fn reached(seen: &Sighting) -> Option<ReachedStage> {
+    let (stage, detail) = match &seen.stage {
+        SightingStage::Offered(_) => (NetbootStage::Offered, ""),
+        SightingStage::Leased(_) => (NetbootStage::Leased, ""),
+        SightingStage::Refused(why) => (NetbootStage::NoAddress, why.as_str()),
+        SightingStage::NoLoader(why) => (NetbootStage::NoLoader, why.as_str()),
+        SightingStage::LoaderFailed(why) => (NetbootStage::LoaderFailed, why.as_str()),
+        SightingStage::Loader { .. } => (NetbootStage::Loader, ""),
+        SightingStage::Ipxe => (NetbootStage::Ipxe, ""),
+        SightingStage::Script { .. } => (NetbootStage::Script, ""),
+        SightingStage::WrongBuild(why) => (NetbootStage::WrongBuild, why.as_str()),
+        SightingStage::Kernel => (NetbootStage::Kernel, ""),
+        SightingStage::Initramfs => (NetbootStage::Initramfs, ""),
+        SightingStage::AddressMismatch(_) | SightingStage::Agent => return None,
+    };
+    Some(ReachedStage { stage, first_at: seen.at, last_at: seen.at, detail: detail.to_owned() })
 }
 
 /// The stage that an event stands for; none where it says nothing of a boot.

@@ -61,6 +61,8 @@ impl Control {
                 Box::pin(async move { events.run().await }),
                 Box::pin(network_log::watch_boots(parts.network.clone())),
                 Box::pin(clock_doubt::run(Arc::clone(&parts.shared))),
+                Box::pin(parts.discovered.clone().follow_discovered()),
+                Box::pin(parts.discovered.clone().mark_discovered()),
             ];
             for _ in 0..STEPPERS {
                 let reconciler = parts.reconciler.clone();

@@ -36,6 +36,7 @@ impl HostReconciler {
                     let is_current =
                         self.shared.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
                     self.shared.views().remove_host(&key, &host.metadata.uid);
+                    self.shared.discovered_changed.notify_one();
                     // Its namesake, which was made since, may have one of its own already.
                     if is_current {
                         self.free_slot(&key);

@@ -54,6 +54,7 @@ impl HostReconciler {
         self.shared.events.announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::closed_gate(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
+        self.learn_system(key, &seen, &step.memory);
         let stepped =
             SteppedHost { host: seen.host.clone(), memory: step.memory.clone(), journal: journal.status.clone() };
         self.shared.views().offer_step(key, stepped);
@@ -76,11 +77,22 @@ impl HostReconciler {
         Ok(())
     }
 
+    /// Takes in which system the host's BMC drives, and has the hosts stepped again that it concerns.
+    fn learn_system(&self, key: &HostKey, seen: &plan::HostInputs, memory: &HostMemory) {
+        let system = plan::host::wrong_boot_mac::driven_system(memory, seen);
+        let concerned = self.shared.views().learn_system(key, system);
+        if !concerned.is_empty() {
+            self.shared.discovered_changed.notify_one();
+        }
+        concerned.iter().for_each(|key| self.shared.queue.wake(key));
+    }
+
     fn forget_gone(&self, key: &HostKey, known: Option<&str>) {
         self.free_slot(key);
         self.shared.views().consoles.end(key);
         if let Some(uid) = known {
             self.shared.views().forget_host(key, uid);
+            self.shared.discovered_changed.notify_one();
             // One of them may have waited for its MAC.
             self.shared.wake_hosts(|_| true);
         }

@@ -9,6 +9,7 @@ use firesteel_plan::host::{
     AgentInputs, AgentNetwork, AgentWork, CredentialsInputs, HealthInputs, HostInputs, HostState, InstanceInputs,
     LineageInputs, NetworkDataInputs, PlanKind, UserDataInputs,
 };
+use firesteel_plan::journal::boot_stages;
 use firesteel_resources::BareMetalHost;
 use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus};
 use firesteel_runtime::{HostKey, key_of};
@@ -83,6 +84,8 @@ impl HostReconciler {
         let Some(view) = views.hosts.get(key) else { return };
         seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
         let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
+        seen.netboot.stages.extend(boot_stages(journal));
+        seen.discovered = views.discovered_of(key);
         seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
         seen.claims_heard = view.claims.all().to_vec();
         seen.bmc = view.power.seen.clone();

@@ -41,6 +41,8 @@ mod clock_doubt;
 mod console;
 mod control;
 mod damaged_hosts;
+mod discovered_table;
+mod discovered_watch;
 mod discovery;
 mod discovery_token;
 mod disk_identity;

@@ -17,6 +17,7 @@ use crate::bmc_work::BmcWork;
 use crate::boot::BootDecisions;
 use crate::boot_observations::BootObservations;
 use crate::console::readers::ConsoleReaders;
+use crate::discovered_watch::DiscoveredWatch;
 use crate::discovery::UnownedMachines;
 use crate::halt_watch::HaltWatch;
 use crate::hand_off::HandOffReader;
@@ -78,6 +79,7 @@ pub struct ControlParts {
     pub images: ImageFetches,
     pub(crate) shared: Arc<Shared>,
     pub(crate) halts: HaltWatch,
+    pub(crate) discovered: DiscoveredWatch,
     pub(crate) reconciler: HostReconciler,
     pub(crate) notes_end: Mutex<Option<mpsc::Receiver<JournalNote>>>,
     pub(crate) stages_end: Mutex<Option<mpsc::Receiver<JournalNote>>>,
@@ -138,6 +140,7 @@ impl ControlParts {
             images: reconciler.images.clone(),
             shared: Arc::clone(&all),
             halts,
+            discovered: DiscoveredWatch { shared: shared(), unowned: reconciler.unowned.clone() },
             reconciler,
             notes_end: Mutex::new(Some(notes_end)),
             stages_end: Mutex::new(Some(stages_end)),

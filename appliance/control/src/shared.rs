@@ -7,7 +7,7 @@ use firesteel_facts::Mac;
 use firesteel_runtime::{Handles, HostKey, Tasks, lock, timeout};
 use firesteel_wire::{AgentInstruction, limits};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::boot_watch::BootWatch;
 use crate::halts;
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: HostMetrics,
     pub(crate) logs: HostLogs,
     pub(crate) boot_watch: BootWatch,
+    /// A machine without a host changed, or the system of a host's BMC.
+    pub(crate) discovered_changed: Notify,
     pub(crate) leases: LiveLeases,
     pub(crate) tasks: Tasks,
     pub(crate) started_at: Timestamp,
@@ -54,6 +56,7 @@ impl Shared {
             metrics: HostMetrics::default(),
             logs: HostLogs::default(),
             boot_watch: BootWatch::default(),
+            discovered_changed: Notify::new(),
             leases: LiveLeases::default(),
             tasks: Tasks::default(),
             started_at: handles.runtime.now(),

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use firesteel_facts::Mac;
 use firesteel_kube::{ObjectChange, ObjectPart, Objects, Status};
 use firesteel_plan::{HostMemory, host};
-use firesteel_resources::DiscoveredHost;
 use firesteel_resources::discovered_host::{DiscoveredHostStatus, TombstoneStatus, object_name};
+use firesteel_resources::{DiscoveredHost, set_condition};
 use firesteel_runtime::lock;
 use firesteel_wire::{RefusalReason, RefusalReply};
 use jiff::Timestamp;
 use tokio::sync::Mutex as AsyncMutex;
 
+use crate::discovered_table::UnmarkedMachine;
 use crate::refusals::{busy, refusal};
 use crate::{discovery_token::DiscoverySubject, shared::Shared, unowned_machines::RememberedStrangers};
 
@@ -168,6 +169,23 @@ impl UnownedObjects {
         self.make_room_for(named.mac).await.map_err(busy)?;
         let said = lock(&said).take();
         stored.and(said).ok_or_else(forgotten)
+    }
+
+    /// Has the object of a machine say whose machine it is; whether that could be written now.
+    pub(crate) async fn mark(&self, mac: Mac, machine: &UnmarkedMachine) -> Result<bool, Status> {
+        let now = self.shared.now();
+        if !self.lock_unowned().may_write(now) {
+            return Ok(false);
+        }
+        let say = |object: &mut DiscoveredHost| {
+            set_condition(&mut object.status.conditions, machine.condition.clone(), now);
+        };
+        let stored = self.discovered.modify("", &machine.name, ObjectPart::Status, say).await?;
+        if let Some(stored) = stored {
+            self.note_remembered(mac, &stored);
+            tracing::info!(%mac, hint = %machine.condition.message, "a discovered machine says whose it is now");
+        }
+        Ok(true)
     }
 
     /// Machines that became hosts are no longer discovered.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use firesteel_boot::{BootEntry, Observation};
 use firesteel_facts::Mac;
 use firesteel_images::import::ImportFormat;
-use firesteel_plan::{admission::Slots, host::ImageInputs};
+use firesteel_plan::admission::Slots;
+use firesteel_plan::host::{ImageInputs, wrong_boot_mac::DrivenSystem};
 use firesteel_resources::ObjectMeta;
 use firesteel_runtime::{HostEvent, HostEvents, HostKey, SteppedHost, undecodable_host};
 use firesteel_wire as wire;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use crate::agent_addresses::AgentAddresses;
 use crate::claimants::ClaimTimes;
 use crate::console::Consoles;
+use crate::discovered_table::DiscoveredTable;
 use crate::halts::Halts;
 use crate::logged_refusals::LoggedRefusals;
 use crate::logins::Logins;
@@ -44,6 +46,7 @@ pub(crate) struct Views {
     /// Stored hosts that cannot be read, and why.
     pub(crate) unreadable: BTreeMap<HostKey, String>,
     pub(crate) discovered: HashMap<Mac, AgentView>,
+    pub(crate) discovered_table: DiscoveredTable,
     pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageInputs>,
     pub(crate) removed_images: RemovedImages,
@@ -90,6 +93,8 @@ pub(crate) struct LiveHost {
     pub(crate) boots_from_any_address: bool,
     /// SMBIOS UUID of the machine that it is known as, if that tells machines apart.
     pub(crate) machine: Option<String>,
+    /// The system that its BMC drives.
+    pub(crate) system: Option<DrivenSystem>,
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
     /// What is stored of it and damaged: nothing is done with it, or given to it.
@@ -293,6 +298,7 @@ impl Views {
             agent_addresses: AgentAddresses::default(),
             unreadable: BTreeMap::new(),
             discovered: HashMap::new(),
+            discovered_table: DiscoveredTable::default(),
             stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),
             removed_images: RemovedImages::default(),

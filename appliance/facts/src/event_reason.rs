@@ -48,6 +48,7 @@ event_reasons! {
     DiskUnfrozen = "DiskUnfrozen",
     DiskNotUnfrozen = "DiskNotUnfrozen",
     DiskSelected = "DiskSelected",
+    FirstBootSilent = "FirstBootSilent",
     FleetHalted = "FleetHalted",
     GuardNotOverridden = "GuardNotOverridden",
     GuardOverridden = "GuardOverridden",
@@ -64,6 +65,8 @@ event_reasons! {
     InvalidAnnotationValue = "InvalidAnnotationValue",
     Locked = "Locked",
     NetBoot = "NetBoot",
+    NetworkBootSilent = "NetworkBootSilent",
+    NetworkBootStalled = "NetworkBootStalled",
     NotCleaned = "NotCleaned",
     OwnerChanged = "OwnerChanged",
     PathRebound = "PathRebound",
@@ -95,6 +98,7 @@ event_reasons! {
     WipeAccepted = "WipeAccepted",
     WipeNotAccepted = "WipeNotAccepted",
     WipeUnverified = "WipeUnverified",
+    WrongBootMac = "WrongBootMAC",
 }
 
 impl fmt::Display for EventReason {

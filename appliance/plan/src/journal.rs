@@ -8,7 +8,7 @@ use firesteel_resources::host_journal::HostJournalStatus;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::host::{HostMemory, HostState, IssuedPlan, KnownIdentity, identity::known};
+use crate::host::{HostMemory, HostState, IssuedPlan, KnownIdentity, NetbootStage, ReachedStage, identity::known};
 
 /// Why a memory cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
@@ -124,4 +124,19 @@ pub fn has_begun(status: &HostJournalStatus, attempt: u64, plan: u32) -> bool {
     let at = status.progress.as_ref().map(|progress| (progress.attempt, progress.plan));
     let has_receipt = || status.receipts.iter().any(|receipt| (receipt.attempt, receipt.plan) == (attempt, plan));
     at == Some((attempt, plan)) || has_receipt()
+}
+
+/// Lists the stages that the boot of the current attempt came to, as the journal knows them.
+#[must_use]
+pub fn boot_stages(status: &HostJournalStatus) -> Vec<ReachedStage> {
+    let attempt = attempt(status);
+    let noted = status.network.iter().filter(|note| note.attempt == attempt).filter_map(|note| {
+        let stage = NetbootStage::of_entry(&note.event, &note.detail)?;
+        Some(ReachedStage { stage, first_at: note.first_at, last_at: note.last_at, detail: note.detail.clone() })
+    });
+    let written = status.timeline.iter().filter(|event| event.attempt == attempt).filter_map(|event| {
+        let stage = NetbootStage::of_entry(&event.event, &event.detail)?;
+        Some(ReachedStage { stage, first_at: event.at, last_at: event.at, detail: String::new() })
+    });
+    noted.chain(written).collect()
 }

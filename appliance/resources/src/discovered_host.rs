@@ -6,8 +6,12 @@ use firesteel_kube_types::ObjectMeta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::{Condition, ConditionStatus, find_condition};
 use crate::hardware::HardwareRecord;
 use crate::kind::{AGE, FIRESTEEL, Kind, KindScope, STATUS_ONLY, V1ALPHA1, column};
+
+/// The machine is one that the BMC of a host drives: it is not to be adopted as a second host.
+pub const BELONGS_TO_HOST: &str = "BelongsToHost";
 
 pub const KIND: Kind = Kind {
     short_names: &["dh"],
@@ -18,6 +22,7 @@ pub const KIND: Kind = Kind {
         column("UUID", ".status.uuid", "SMBIOS UUID", 0),
         column("Product", ".status.product", "Product name", 0),
         column("Address", ".status.address", "Leased address", 0),
+        column("Hint", r#".status.conditions[?(@.type=="BelongsToHost")].message"#, "Whose machine it is", 1),
         AGE,
     ],
     about: "A machine that booted from the network and has no owner yet.",
@@ -63,6 +68,17 @@ pub struct DiscoveredHostStatus {
     /// Is set where an earlier owner let the machine go without cleaning it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncleaned: Option<TombstoneStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+impl DiscoveredHostStatus {
+    /// Says whose machine it is, where it is the machine of a host.
+    #[must_use]
+    pub fn host_hint(&self) -> Option<&str> {
+        let condition = find_condition(&self.conditions, BELONGS_TO_HOST)?;
+        (condition.status == ConditionStatus::True).then_some(condition.message.as_str())
+    }
 }
 
 /// The agent that a boot's token is bound to.

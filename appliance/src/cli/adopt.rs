@@ -1,4 +1,5 @@
-//! `firesteel adopt MAC|UUID --name NAME`: makes a BareMetalHost from a discovered machine.
+//! `firesteel adopt MAC|UUID --name NAME`: makes a BareMetalHost from a discovered machine. One that is the machine of a
+//! host is refused, unless it is forced.
 
 use anyhow::bail;
 use firesteel_resources::DiscoveredHost;
@@ -7,10 +8,14 @@ use serde_json::json;
 use super::{ApiClient, get, kinds, print_text, table::clean};
 
 /// # Errors
-/// When no machine, or more than one, has this MAC or UUID, or the appliance refuses the host.
-pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str) -> anyhow::Result<()> {
+/// When no machine, or more than one, has this MAC or UUID, when it is a host's machine and not forced, or when the
+/// appliance refuses the host.
+pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str, force: bool) -> anyhow::Result<()> {
     let all = get::discovered(client).await?;
     let found = choose(&all, machine)?;
+    if !force {
+        check_no_host(found)?;
+    }
     let host = json!({
         "apiVersion": "metal3.io/v1alpha1",
         "kind": "BareMetalHost",
@@ -24,6 +29,16 @@ pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str) -> anyhow
         clean(&found.status.boot_mac)
     ));
     Ok(())
+}
+
+/// Refuses the machine of a host, by what the appliance says of it: it would be a second host for one server.
+fn check_no_host(machine: &DiscoveredHost) -> anyhow::Result<()> {
+    let Some(hint) = machine.status.host_hint() else { return Ok(()) };
+    bail!(
+        "could not adopt {}: {}; `--force` makes a second host of it all the same",
+        clean(&machine.status.boot_mac),
+        clean(hint)
+    )
 }
 
 /// Finds the one machine with this MAC or UUID. Cloned mainboards share a UUID, so it may fit several.
@@ -54,7 +69,24 @@ fn is(candidate: &DiscoveredHost, machine: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use firesteel_resources::Condition;
+    use firesteel_resources::discovered_host::BELONGS_TO_HOST;
+
     use super::*;
+
+    #[test]
+    fn the_machine_of_a_host_is_refused_with_the_hint() {
+        let mut machine = DiscoveredHost::default();
+        machine.status.boot_mac = "02:00:00:00:00:01".into();
+        assert!(check_no_host(&machine).is_ok());
+        let condition =
+            |is_so| Condition::new(BELONGS_TO_HOST, is_so, "WrongBootMAC", "this machine is host default/a");
+        machine.status.conditions = vec![condition(true)];
+        let error = check_no_host(&machine).unwrap_err().to_string();
+        assert!(error.contains("02:00:00:00:00:01: this machine is host default/a; `--force`"), "{error}");
+        machine.status.conditions = vec![condition(false)];
+        assert!(check_no_host(&machine).is_ok(), "the host is gone");
+    }
 
     #[test]
     fn a_uuid_that_two_machines_share_adopts_neither() {

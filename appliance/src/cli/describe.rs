@@ -9,9 +9,11 @@ mod machine;
 
 use anyhow::bail;
 use firesteel_facts::shown_url;
-use firesteel_plan::{HostMemory, disk::CleaningMethod, host::CleanedNote, journal::memory};
-use firesteel_resources::host_journal::{ReceiptRecord, TimelineEvent};
-use firesteel_resources::{BareMetalHost, HostGroup, HostJournal};
+use firesteel_plan::host::{CleanedNote, NETWORK_BOOT};
+use firesteel_plan::{HostMemory, disk::CleaningMethod, journal::memory};
+use firesteel_resources::condition::find_condition;
+use firesteel_resources::host_journal::ReceiptRecord;
+use firesteel_resources::{BareMetalHost, Condition, ConditionStatus, HostGroup, HostJournal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -125,6 +127,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         page.field("", &format!("for {}; decided at {}", ago(reason.since, now), reason.location));
     }
     page.field("Error", &status.error_message);
+    hints(&mut page, &status.conditions);
     page.field("Power", if status.powered_on { "on" } else { "off" });
     page.field("Boot MAC", &host.spec.boot_mac_address);
     if let Some(bmc) = &host.spec.bmc {
@@ -156,7 +159,17 @@ fn ago(at: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(at).as_secs())
 }
 
-fn conditions(page: &mut TextPage, conditions: &[firesteel_resources::Condition], now: Timestamp) {
+/// Shows in full what keeps the host from its agent, and its new OS from running.
+fn hints(page: &mut TextPage, conditions: &[Condition]) {
+    let message = |type_: &str, is_hint: fn(&Condition) -> bool| {
+        let found = find_condition(conditions, type_).filter(|found| found.status == ConditionStatus::False);
+        found.filter(|found| is_hint(found)).map(|found| found.message.clone()).unwrap_or_default()
+    };
+    page.field("Hint", &message(NETWORK_BOOT, |_| true));
+    page.field("First boot", &message("Running", |found| matches!(found.reason.as_str(), "Waiting" | "ConfigFetched")));
+}
+
+fn conditions(page: &mut TextPage, conditions: &[Condition], now: Timestamp) {
     if conditions.is_empty() {
         return;
     }
@@ -197,52 +210,6 @@ fn timeline(page: &mut TextPage, journal: &HostJournal) {
         let text: Vec<String> = size.chain(Some(event.detail.clone()).filter(|detail| !detail.is_empty())).collect();
         page.item(&start, &text.join(", "), start.chars().count());
     }
-    if let Some(meaning) = usual_cause(&history) {
-        page.field("If it stays", meaning);
-    }
-}
-
-/// The usual cause when a host does not get beyond the last of these events.
-fn usual_cause(timeline: &[TimelineEvent]) -> Option<&'static str> {
-    let last = timeline.last()?;
-    let has = |name: &str| timeline.iter().any(|event| event.attempt == last.attempt && event.event == name);
-    let is_booting = matches!(last.event.as_str(), "dhcp_offer" | "dhcp_ack" | "loader" | "script");
-    match last.event.as_str() {
-        _ if has("running") => None,
-        _ if is_booting && has("config_fetched") => usual_cause_of("config_fetched"),
-        // The new OS, or the host that boots its own disk.
-        _ if is_booting && has("provisioned") => usual_cause_of("provisioned"),
-        event => usual_cause_of(event),
-    }
-}
-
-fn usual_cause_of(event: &str) -> Option<&'static str> {
-    Some(match event {
-        "dhcp_offer" => {
-            "the host was offered an address and did not take it: another DHCP server may have been faster, or the answer does not reach it (VLAN, relay)"
-        }
-        "dhcp_ack" => {
-            "the host has an address and did not fetch its loader: TFTP (69/udp) may be filtered, or its firmware is \
-             set to boot something else"
-        }
-        "loader" => {
-            "iPXE was loaded and did not ask for its script: the switch port may forward late (spanning tree: set it to edge), or HTTP is filtered"
-        }
-        "script" | "kernel" => {
-            "the host has its script and did not get all files: look at the console; memory below 512 MiB, or HTTP is cut"
-        }
-        "initramfs" => {
-            "the kernel was started and the agent has not said hello: look at the serial console; the NIC's driver may be missing from the ramdisk (use the set `server`), or 8443/tcp is filtered"
-        }
-        "agent_hello" => "the agent is up and has not finished a step: see the log of the agent on the console",
-        "handoff" | "boot_entry" | "leaving" | "provisioned" => {
-            "the disk is written and the new OS has not fetched its config: look at the console; the firmware may not boot this disk, or the OS has no network"
-        }
-        "config_fetched" => {
-            "the OS fetched its config and no unit reported: Ignition may have failed, or the image has no reporting unit"
-        }
-        _ => return None,
-    })
 }
 
 fn receipts(page: &mut TextPage, journal: &HostJournal) {
@@ -319,6 +286,9 @@ fn evidence(receipt: &ReceiptRecord, is_proven: bool) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use firesteel_resources::BareMetalHostStatus;
+    use firesteel_resources::host_journal::TimelineEvent;
+
     use super::*;
 
     fn event(name: &str, detail: &str) -> TimelineEvent {
@@ -367,14 +337,28 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_cause_is_that_of_the_stage_that_the_host_is_in() {
-        let cause = |names: &[&str]| {
-            let timeline: Vec<_> = names.iter().map(|name| event(name, "")).collect();
-            usual_cause(&timeline).unwrap_or_default()
+    fn what_keeps_a_host_from_booting_is_shown_whole() {
+        let cause = format!("nothing was heard {}", "for long ".repeat(40));
+        let mut host = BareMetalHost::default();
+        let conditions = vec![
+            Condition::new(NETWORK_BOOT, false, "NothingHeard", &cause),
+            Condition::new("Running", false, "Waiting", "the OS has not fetched its config yet"),
+        ];
+        host.status = Some(BareMetalHostStatus { conditions, ..BareMetalHostStatus::default() });
+        let shown = |host: &BareMetalHost| {
+            let page = render(host, &HostJournal::default(), Timestamp::UNIX_EPOCH, 80);
+            page.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert!(cause(&["dhcp_ack", "script"]).contains("did not get all files"));
-        assert!(cause(&["script", "provisioned", "dhcp_ack", "script"]).contains("the disk is written"));
-        assert!(cause(&["provisioned", "config_fetched", "dhcp_ack"]).contains("fetched its config"));
-        assert_eq!(cause(&["provisioned", "config_fetched", "running", "dhcp_ack"]), "");
+        let page = shown(&host);
+        assert!(page.contains(&format!("Hint: {} First boot: the OS has not", cause.trim_end())), "{page}");
+        host.status = Some(BareMetalHostStatus {
+            conditions: vec![
+                Condition::new(NETWORK_BOOT, true, "NoStall", ""),
+                Condition::new("Running", true, "NonceReturned", "the OS reported"),
+            ],
+            ..BareMetalHostStatus::default()
+        });
+        let page = shown(&host);
+        assert!(!page.contains("Hint:") && !page.contains("First boot:"), "{page}");
     }
 }

@@ -114,6 +114,9 @@ pub enum CliCommand {
         /// Name of the new host
         #[arg(long)]
         name: String,
+        /// Adopt it although the BMC of a host drives this machine: it becomes a second host
+        #[arg(long)]
+        force: bool,
     },
     /// Forget a host's error and try again now
     Retry(answer::HostRequestOptions),
@@ -270,7 +273,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Apply { filename } => apply::run(&client()?, &filename).await,
         CliCommand::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
         CliCommand::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
-        CliCommand::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
+        CliCommand::Adopt { machine, name, force } => adopt::run(&client()?, &machine, &name, force).await,
         CliCommand::Retry(options) => request::retry(&client()?, &options).await,
         CliCommand::AcceptIdentity(options) => request::accept_identity(&client()?, &options).await,
         CliCommand::AcceptErasure(options) => request::accept_erasure(&client()?, &options).await,

@@ -39,11 +39,12 @@ impl Strangers {
             let mac = &machine.status.boot_mac;
             let boot = self.boot(mac).filter(|boot| boot.last_seen > machine.status.last_seen);
             let boot = boot.map(|boot| format!("; boots again: {}", how_far(boot, now))).unwrap_or_default();
-            row(
-                mac,
-                "discovered",
-                &format!("{}; take it with `firesteel adopt {mac} --name NAME`{boot}", what(machine)),
-            )
+            let next = match machine.status.host_hint() {
+                // First, since the line may be cut.
+                Some(hint) => format!("{hint}{boot}"),
+                None => format!("{}; take it with `firesteel adopt {mac} --name NAME`{boot}", what(machine)),
+            };
+            row(mac, "discovered", &next)
         });
         let unknown = self.booting.iter().filter(|boot| {
             let is_discovered = self.discovered.iter().any(|machine| same(&machine.status.boot_mac, &boot.mac));

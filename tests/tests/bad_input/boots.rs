@@ -121,3 +121,27 @@ async fn a_host_gets_no_token_before_its_bmc_has_switched_it_on() {
     .await;
     assert_eq!(fake.state().resets, ["On"]);
 }
+
+/// The planner steps by the test's clock, when the host is touched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_does_not_fetch_its_loader_says_so_after_a_minute() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let is_awaited = |reason: &str| reason.contains("waiting for the host to boot");
+    until("the host is awaited", async || {
+        appliance.journal("host").await.status.reason.is_some_and(|reason| is_awaited(&reason.text))
+    })
+    .await;
+    let (address, asker) = (Ipv4Addr::new(192, 0, 2, 50), DhcpRequestSource::Firmware);
+    note(&appliance, MAC, NetworkEvent::DhcpAck { address, client: "PXEClient".into(), asker });
+    appliance.ahead_s.store(60, Ordering::SeqCst);
+    appliance.touch("host").await;
+    until("the condition", async || network_boot(&appliance, "host").await.is_some()).await;
+    let (status, message) = network_boot(&appliance, "host").await.unwrap();
+    assert_eq!(status, ConditionStatus::False);
+    let cause = "the host has an address and did not fetch its loader, and has not come further for more than 60 s";
+    assert!(message.contains(cause) && message.contains("69/udp"), "{message}");
+    let page = appliance.page("host").await;
+    assert!(page.contains("NetworkBootSilent") && page.contains(&format!("Hint:         {message}")), "{page}");
+}

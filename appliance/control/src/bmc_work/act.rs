@@ -47,7 +47,7 @@ pub(super) async fn act(
         BmcAction::Probe => {
             let seen = client.identify().await?;
             let (power, macs) = (Some(seen.power), Some(macs_of(&seen)));
-            return Ok(PowerCallFindings { power, macs, ..PowerCallFindings::default() });
+            return Ok(PowerCallFindings { power, macs, system_uuid: seen.uuid, ..PowerCallFindings::default() });
         }
         BmcAction::ReadOnce => return read_once(client).await,
         BmcAction::NetBoot => net_boot(client, booting).await?,

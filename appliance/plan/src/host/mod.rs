@@ -23,11 +23,13 @@ mod turn;
 
 pub use model::*;
 pub use output::boot::{HostBootEntry, boot_entry, current_plan};
+pub use output::conditions::NETWORK_BOOT;
 pub use output::project::{DAMAGED, project};
 pub use output::{host_counts, preview, progress_outlook, transitions};
 pub use rules::guards::{is_named, objections};
 pub use rules::identity;
 pub use rules::vacancy::{own_names, was_vacant};
+pub use rules::wrong_boot_mac;
 pub use turn::{agent_liveness::live_until, contest::contest, gate, hardware_changes::contents_lines, slot::standing};
 
 use firesteel_facts::EventReason;
@@ -38,8 +40,8 @@ use jiff::Timestamp;
 
 use crate::disk::NextOwner;
 use crate::host::rules::{
-    adopt_status, claimants, cleaning, consumer_data, deletion, detached, erasure_end, erasure_grade, freeze, guards,
-    owner_hardware, path_binding, power_cut, reboot, retry, tombstone, vacancy,
+    adopt_status, boot_hint, claimants, cleaning, consumer_data, deletion, detached, erasure_end, erasure_grade, freeze,
+    guards, owner_hardware, path_binding, power_cut, reboot, retry, tombstone, vacancy,
 };
 use crate::host::states::{
     available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing, provisioned,
@@ -54,6 +56,7 @@ pub fn step(seen: &HostInputs, now: Timestamp) -> HostStep {
     let reason = decide(&mut turn);
     if turn.requests.paused.is_none() {
         slot::release_slot(&mut turn);
+        boot_hint::notice(&mut turn);
     }
     turn.finish(reason)
 }

@@ -19,6 +19,7 @@ mod flows;
 mod gate;
 mod graph;
 mod guards;
+mod hints;
 mod images;
 mod moved;
 mod overrides;

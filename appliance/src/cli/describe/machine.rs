@@ -48,7 +48,10 @@ fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Tim
         page.field("Machine", &unowned_machines::what(machine));
         page.field("UUID", &machine.status.uuid);
         page.field("Agent", &format!("heard {} ago", ago(machine.status.last_seen, now)));
-        page.field("Next", &format!("firesteel adopt {} --name NAME", machine.status.boot_mac));
+        match machine.status.host_hint() {
+            Some(hint) => page.field("Host", hint),
+            None => page.field("Next", &format!("firesteel adopt {} --name NAME", machine.status.boot_mac)),
+        }
     }
     if let Some(boot) = boot {
         page.field("Last stage", &format!("{}, {} ago", boot.stage, ago(boot.last_seen, now)));
@@ -61,7 +64,22 @@ fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Tim
 
 #[cfg(test)]
 mod tests {
+    use firesteel_resources::Condition;
+    use firesteel_resources::discovered_host::BELONGS_TO_HOST;
+
     use super::*;
+
+    #[test]
+    fn the_machine_of_a_host_is_not_offered_for_adoption() {
+        let mut machine = DiscoveredHost::default();
+        machine.status.boot_mac = "02:00:00:00:00:03".into();
+        let page = |machine: &DiscoveredHost| render(Some(machine), None, Timestamp::UNIX_EPOCH, 80);
+        assert!(page(&machine).contains("Next:         firesteel adopt 02:00:00:00:00:03 --name NAME\n"));
+        machine.status.conditions =
+            vec![Condition::new(BELONGS_TO_HOST, true, "WrongBootMAC", "this machine is host default/c01")];
+        let text = page(&machine);
+        assert!(text.contains("Host:         this machine is host default/c01\n") && !text.contains("adopt"), "{text}");
+    }
 
     #[test]
     fn the_page_says_how_far_it_came_and_why_not_further() {

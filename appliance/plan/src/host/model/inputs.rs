@@ -13,6 +13,7 @@ use crate::clock::ClockDoubt;
 use crate::disk::CleaningProof;
 use crate::host::model::limits::HostTimeouts;
 use crate::host::model::memory::{HostMemory, Tombstone};
+use crate::host::model::netboot::{DiscoveredMachine, NetbootInputs};
 use crate::host::model::orders::ReadyImage;
 use crate::host::model::receipts::ShownReceipt;
 
@@ -65,6 +66,8 @@ pub struct HostInputs {
     pub shared_uuid: Option<SharedUuid>,
     /// How far its last boot from the network came.
     pub netboot: NetbootInputs,
+    /// Machines without a host that say the SMBIOS UUID of the system that this host's BMC drives, and no other BMC.
+    pub discovered: Vec<DiscoveredMachine>,
     /// A person stopped all destruction, on every host.
     pub halt: Option<FleetHalt>,
     /// Why the appliance's clock is not believed.
@@ -73,19 +76,6 @@ pub struct HostInputs {
     pub slot: SlotOffer,
     /// The erasure whose receipts say what it came to, of those since the appliance started: attempt and plan.
     pub graded: Option<(u64, u32)>,
-}
-
-/// A boot from the network, as DHCP, TFTP and HTTP saw it since the appliance started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NetbootInputs {
-    /// The last stage that it reached, in words; empty where none was seen.
-    pub stage: String,
-    /// When the machine was heard last.
-    pub at: Option<Timestamp>,
-    /// What was fetched and not started, with likely causes.
-    pub stalled: Option<String>,
-    /// Why the newest asker for its boot script got no token, where no other one did in this attempt.
-    pub mismatch: Option<String>,
 }
 
 impl HostInputs {
@@ -119,6 +109,7 @@ impl HostInputs {
             claims_heard: Vec::new(),
             shared_uuid: None,
             netboot: NetbootInputs::default(),
+            discovered: Vec::new(),
             halt: None,
             clock: None,
             slot: SlotOffer::Free,
@@ -270,6 +261,8 @@ pub struct BmcInputs {
     pub power: HostPower,
     pub power_at: Option<Timestamp>,
     pub macs: Vec<String>,
+    /// UUID of the system that it drives, by its newest answer to a probe.
+    pub system_uuid: Option<String>,
     /// It had no place for a session at the newest call that went well, and took Basic authentication.
     pub no_session_free: bool,
     /// When the newest boot from the network was ordered, the host was off, and was switched on for it.

@@ -10,6 +10,12 @@ pub struct HostTimeouts {
     /// Power-on to hello. Large servers test their memory for up to 15 minutes; upstream tries a
     /// boot again after 1200 s.
     pub hello: SignedDuration,
+    /// A boot that was silent for so long is explained by a hint: what usually keeps a host from its next stage. No error:
+    /// large servers say nothing for minutes, so that only [`Self::hello`] ends the wait.
+    pub boot_hint: SignedDuration,
+    /// An installed OS that was handed over, or fetched its config, and has not gone on for so long is explained by a hint
+    /// as well. A slow firmware and a first boot that works take less in most cases.
+    pub first_boot_hint: SignedDuration,
     /// An agent that reports every 2 s and says nothing for this long has crashed or hangs. Longer
     /// than a switch's spanning tree needs after a link flap.
     pub quiet: SignedDuration,
@@ -84,6 +90,8 @@ impl Default for HostTimeouts {
     fn default() -> Self {
         Self {
             hello: SignedDuration::from_secs(1200),
+            boot_hint: SignedDuration::from_secs(60),
+            first_boot_hint: SignedDuration::from_mins(5),
             quiet: SignedDuration::from_mins(5),
             silent: SignedDuration::from_secs(60),
             erase_quiet: SignedDuration::from_hours(1),

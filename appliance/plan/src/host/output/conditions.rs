@@ -18,7 +18,7 @@
 //! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for another one than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
-//! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
+//! | NetworkBoot | after it was false | what keeps the host from its agent, by the word of its [hint](crate::host::rules::boot_hint) |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
 //! | StoredObjectDamaged | something stored of the host is damaged: no step is made ([`crate::host::DAMAGED`]); absent else | – |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
@@ -26,15 +26,16 @@
 //! Messages are ours: each says in words why the host is where it is.
 
 use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
+use jiff::Timestamp;
 
 use super::project::is_installed;
 use crate::clock::ClockDoubt;
 use crate::disk::CleaningMethod;
 use crate::host::model::{
-    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostReason, HostState, NetbootInputs,
-    SharedUuid, Tombstone,
+    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostReason, HostState, SharedUuid,
+    Tombstone,
 };
-use crate::host::rules::{consumer_data, identity, overrides};
+use crate::host::rules::{boot_hint, consumer_data, identity, overrides};
 use crate::host::turn::gate::{self, ClosedGate};
 
 /// The disks of the host stay as they are until a person decides.
@@ -59,8 +60,8 @@ const WIPE: &str = "WipeUnverified";
 const UNKNOWN: &str =
     "data may be on any of the disks until all of them are erased: which ones were written is not known";
 const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
-/// The loader that was fetched last came back.
-const NETWORK_BOOT: &str = "NetworkBoot";
+/// Nothing keeps the host from its agent.
+pub const NETWORK_BOOT: &str = "NetworkBoot";
 /// The host's consumer is the one for whom it was installed.
 const TENANT: &str = "ConsumerIsTenant";
 /// The BMC had a place for our session.
@@ -68,7 +69,12 @@ const SESSION: &str = "BMCSession";
 const NONE_FREE: &str = "the BMC has no session free, so it is driven by Basic authentication, which shows the password \
                          with each request: end sessions of others, or wait until they end by themselves";
 
-pub(crate) fn conditions(memory: &HostMemory, seen: &HostInputs, reason: &HostReason) -> Vec<Condition> {
+pub(crate) fn conditions(
+    memory: &HostMemory,
+    seen: &HostInputs,
+    reason: &HostReason,
+    now: Timestamp,
+) -> Vec<Condition> {
     let was = |name: &str| {
         seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|known| known.type_ == name))
     };
@@ -87,18 +93,18 @@ pub(crate) fn conditions(memory: &HostMemory, seen: &HostInputs, reason: &HostRe
         agent_network(seen),
         shown(overrides::condition(memory), condition(overrides::TYPE, true, "Offered")),
         shown(session(memory), condition(SESSION, true, "Free")),
-        shown(network_boot(seen), condition(NETWORK_BOOT, true, "NoStall")),
+        shown(network_boot(memory, seen, now), condition(NETWORK_BOOT, true, "NoStall")),
         shown(identity_changed(memory, seen), condition(IDENTITY_CHANGED, false, "SameMachine")),
         shown(second_claimant(memory), claim_over(memory)),
         shown(wipe_unverified(memory), condition(WIPE, false, wipe_over)),
         shown(erased(memory), Condition::new(ERASED, false, "NotErased", CHANGED)),
     ];
-    let always = always(memory, seen, reason.text.as_str());
+    let always = always(memory, seen, reason.text.as_str(), now);
     always.into_iter().chain(some.into_iter().flatten()).collect()
 }
 
 /// The conditions that each host has.
-fn always(memory: &HostMemory, seen: &HostInputs, text: &str) -> [Condition; 8] {
+fn always(memory: &HostMemory, seen: &HostInputs, text: &str, now: Timestamp) -> [Condition; 8] {
     let is_available = memory.state == HostState::Available;
     let has_os = memory.state.has_os();
     let condition = |type_: &str, is_so: bool, word: &str, otherwise: &str| {
@@ -113,7 +119,7 @@ fn always(memory: &HostMemory, seen: &HostInputs, text: &str) -> [Condition; 8] 
         progressing(memory, text),
         healthy(seen),
         power_control(seen),
-        running(memory, seen),
+        running(memory, seen, now),
     ]
 }
 
@@ -129,11 +135,10 @@ fn uncleaned(left: &Tombstone) -> Condition {
     Condition::new(UNCLEANED, true, "LeftByEarlierHost", left.to_string())
 }
 
-/// Whether what the host fetched last was started.
-fn network_boot(seen: &HostInputs) -> Option<Condition> {
-    let NetbootInputs { stalled, mismatch, .. } = &seen.netboot;
-    let stalled = stalled.as_ref().map(|text| Condition::new(NETWORK_BOOT, false, "BootStalled", text));
-    stalled.or_else(|| Some(Condition::new(NETWORK_BOOT, false, "AddressMismatch", mismatch.as_ref()?)))
+/// What keeps the host from its agent.
+fn network_boot(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Option<Condition> {
+    let hint = boot_hint::of_boot(memory, seen, now)?;
+    Some(Condition::new(NETWORK_BOOT, false, hint.cause.word(), hint.text))
 }
 
 /// What the last cleaning left behind, and what was never cleaned.
@@ -311,7 +316,7 @@ fn power_control(seen: &HostInputs) -> Condition {
 }
 
 /// Whether the OS itself said that it is up. Nothing else counts.
-fn running(memory: &HostMemory, seen: &HostInputs) -> Condition {
+fn running(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Condition {
     let Some(applied) = memory.applied.as_ref().filter(|_| is_installed(memory)) else {
         return Condition::new("Running", false, "NotProvisioned", "");
     };
@@ -332,10 +337,15 @@ fn running(memory: &HostMemory, seen: &HostInputs) -> Condition {
             let (at, log) = seen.instance.failed.clone().unwrap_or_default();
             Condition::new("Running", false, "FirstBootFailed", format!("the first boot failed at {at:.0}:\n{log}"))
         }
-        (None, Some(at)) => {
-            let text = format!("the OS fetched its config at {at:.0} and has not reported that it runs");
-            Condition::new("Running", false, "ConfigFetched", text)
+        (None, fetched_at) => {
+            let (reason, text) = match fetched_at {
+                Some(at) => {
+                    ("ConfigFetched", format!("the OS fetched its config at {at:.0} and has not reported that it runs"))
+                }
+                None => ("Waiting", "the OS has not fetched its config yet".to_owned()),
+            };
+            let text = boot_hint::of_first_boot(memory, seen, now).map_or(text, |hint| hint.text);
+            Condition::new("Running", false, reason, text)
         }
-        (None, None) => Condition::new("Running", false, "Waiting", "the OS has not fetched its config yet"),
     }
 }

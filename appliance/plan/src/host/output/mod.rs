@@ -1,7 +1,7 @@
 //! What others see of a host: its boot entry, status, conditions and figures, and what the next steps would do.
 
 pub(crate) mod boot;
-mod conditions;
+pub(crate) mod conditions;
 pub mod host_counts;
 pub mod preview;
 pub mod progress_outlook;

@@ -34,7 +34,7 @@ pub fn project(memory: &HostMemory, seen: &HostInputs, reason: &HostReason, now:
         last_updated: old.last_updated,
     };
     let generation = seen.host.metadata.generation;
-    for condition in conditions::conditions(memory, seen, reason) {
+    for condition in conditions::conditions(memory, seen, reason, now) {
         set_condition(&mut status.conditions, condition.observed(generation), now);
     }
     // What was accepted without effect is said here as well as at admission.

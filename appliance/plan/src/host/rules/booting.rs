@@ -11,7 +11,7 @@ use crate::host::model::{
     BmcAction, BmcFault, BmcFaultKind, BootWait, HostFailure, HostPower, HostReason, NetworkDataInputs,
 };
 use crate::host::rules::identity::{self, IdentityChange};
-use crate::host::rules::{bmc_access, overrides, power_cut};
+use crate::host::rules::{bmc_access, boot_hint, overrides, power_cut, wrong_boot_mac};
 use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
 /// Boots the host into the next agent.
@@ -205,7 +205,9 @@ fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostRea
 fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
     turn.deadline(later(wait.since, turn.limits().hello));
     let attempt = turn.memory.attempt;
-    let text = if turn.has_bmc() || wait.powered {
+    let text = if let Some(wrong) = wrong_boot_mac::find(&turn.memory, turn.seen) {
+        format!("{}; waiting for its agent's hello (attempt {attempt})", wrong.text)
+    } else if turn.has_bmc() || wait.powered {
         format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
     } else {
         "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand"
@@ -230,11 +232,13 @@ fn boot_timed_out(turn: &mut StepDraft<'_>, waited: jiff::SignedDuration, kind: 
     let netboot = &turn.seen.netboot;
     let is_of_this = netboot.at.is_some_and(|at| turn.now.duration_since(at) <= waited);
     let last = if is_of_this { netboot.stage.as_str() } else { "none" };
+    let hint = boot_hint::of_boot(&turn.memory, turn.seen, turn.now);
     let text = format!(
         "no agent said hello within {} (attempt {attempt}); last stage seen: {last}; the timeline shows how the host came \
-         there{}",
+         there{}{}",
         format_duration(waited),
-        order.unwrap_or_default()
+        order.unwrap_or_default(),
+        hint.map(|hint| format!("; {}", hint.text)).unwrap_or_default()
     );
     if !turn.has_bmc() {
         // The boot entry stays: the host may come any time.

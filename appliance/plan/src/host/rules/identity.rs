@@ -88,6 +88,14 @@ fn swapped(uuid: &str) -> String {
     format!("{}-{}-{}{rest}", reversed(0..8), reversed(9..13), reversed(14..18))
 }
 
+/// Returns one spelling of a usable UUID, whatever order the bytes of its first three fields have.
+#[must_use]
+pub fn canonical_uuid(uuid: &str) -> Option<String> {
+    let uuid = usable_uuid(uuid)?;
+    let other = swapped(&uuid);
+    Some(uuid.min(other))
+}
+
 /// Compares what a machine says with what its host is known as. `is_shared`: another host is known by the same UUID.
 ///
 /// # Errors
@@ -219,5 +227,8 @@ mod tests {
         }
         assert_eq!(usable_serial(" CZ3456 ").as_deref(), Some("CZ3456"));
         assert_eq!(swapped(&swapped(A)), A);
+        assert_eq!(canonical_uuid(A), canonical_uuid(&SWAPPED.to_uppercase()));
+        assert_ne!(canonical_uuid(A), canonical_uuid(B));
+        assert_eq!(canonical_uuid(ZERO), None);
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod adopt_status;
 pub(crate) mod agent;
 pub(crate) mod bmc_access;
+pub(crate) mod boot_hint;
 pub(crate) mod booting;
 pub(crate) mod claimants;
 pub(crate) mod cleaning;
@@ -26,3 +27,4 @@ pub(crate) mod reboot;
 pub(crate) mod retry;
 pub(crate) mod tombstone;
 pub(crate) mod vacancy;
+pub mod wrong_boot_mac;

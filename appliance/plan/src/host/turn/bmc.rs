@@ -39,6 +39,9 @@ impl StepDraft<'_> {
                 match &result {
                     Ok(()) => {
                         self.memory.bmc.no_session_free = self.seen.bmc.no_session_free;
+                        if pending.call.action == BmcAction::Probe {
+                            self.memory.bmc.system_uuid.clone_from(&self.seen.bmc.system_uuid);
+                        }
                         self.accept_credentials();
                     }
                     Err(fault) if fault.kind == BmcFaultKind::Credentials => login::refused(self, ended_at),

@@ -147,6 +147,12 @@ impl<'a> StepDraft<'a> {
         HostReason::new(text)
     }
 
+    /// Has the host stepped by this time at the latest.
+    pub(crate) fn wake_by(&mut self, at: Timestamp) {
+        let left = at.duration_since(self.now).max(SignedDuration::ZERO);
+        self.wake = Some(self.wake.map_or(left, |wake| wake.min(left)));
+    }
+
     /// Stay until something is observed.
     #[track_caller]
     pub(crate) fn rest(&mut self, text: impl Into<String>) -> HostReason {

@@ -16,6 +16,7 @@ use crate::disk::DiskIdentity;
 use crate::host::model::claims::{Claimants, Intruder, ResolvedClaim};
 use crate::host::model::erasure::{PendingErasure, WipeVerdict};
 use crate::host::model::known_identity::KnownIdentity;
+use crate::host::model::netboot::AnnouncedHints;
 use crate::host::model::power_cut::CleanBoot;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +137,9 @@ pub struct HostMemory {
     /// How the newest claim ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_claim: Option<ResolvedClaim>,
+    /// Hints about its boot that events were recorded for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<AnnouncedHints>,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,

@@ -132,6 +132,9 @@ pub struct BmcMemory {
     /// When it refused a login, within the time that counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Timestamp>,
+    /// UUID of the system that it drives, by its newest answer to a probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_uuid: Option<String>,
     /// It had no place for a session, and is driven by Basic authentication.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_session_free: bool,

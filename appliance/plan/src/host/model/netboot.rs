@@ -1,0 +1,93 @@
+//! What is known of a host's boot from the network, and of machines without a host that may be its own.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A boot from the network, as DHCP, TFTP and HTTP saw it since the appliance started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetbootInputs {
+    /// The last stage that it reached, in words; empty where none was seen.
+    pub stage: String,
+    /// When the machine was heard last.
+    pub at: Option<Timestamp>,
+    /// What was fetched and not started, with likely causes.
+    pub stalled: Option<String>,
+    /// Why the newest asker for its boot script got no token, where no other one did in this attempt.
+    pub mismatch: Option<String>,
+    /// The stages of the current attempt that the journal knows, and the last one that was seen.
+    pub stages: Vec<ReachedStage>,
+}
+
+/// A stage that a boot from the network reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReachedStage {
+    pub stage: NetbootStage,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// What was said of it, in words; mostly empty.
+    pub detail: String,
+}
+
+/// How far a machine comes on its way to the agent, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetbootStage {
+    /// DHCP gave no address.
+    NoAddress,
+    Offered,
+    Leased,
+    /// There is no loader for it.
+    NoLoader,
+    LoaderFailed,
+    Loader,
+    /// iPXE runs.
+    Ipxe,
+    /// Its iPXE cannot start the kernel.
+    WrongBuild,
+    Script,
+    Kernel,
+    Initramfs,
+}
+
+impl NetbootStage {
+    /// Returns the stage that an entry of the journal is about, by its word and its detail; none where it says nothing
+    /// of a boot.
+    #[must_use]
+    pub fn of_entry(word: &str, detail: &str) -> Option<Self> {
+        Some(match word {
+            "dhcp_nak" => Self::NoAddress,
+            "dhcp_offer" => Self::Offered,
+            "dhcp_ack" => Self::Leased,
+            "no_loader" => Self::NoLoader,
+            "loader_failed" => Self::LoaderFailed,
+            // iPXE asks for it by itself, from where it was loaded.
+            "loader" if detail.starts_with("autoexec.ipxe ") => Self::Ipxe,
+            "loader" => Self::Loader,
+            "wrong_build" => Self::WrongBuild,
+            "script" => Self::Script,
+            "kernel" => Self::Kernel,
+            "initramfs" => Self::Initramfs,
+            _ => return None,
+        })
+    }
+}
+
+/// A machine that no host owns, as its agent introduced it. Any client can say such a thing: it is a hint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveredMachine {
+    /// MAC of the NIC that booted.
+    pub boot_mac: String,
+    pub macs: Vec<String>,
+    /// SMBIOS UUID.
+    pub uuid: String,
+    pub serial: String,
+    /// When its agent said hello last.
+    pub last_seen: Timestamp,
+}
+
+/// The hints of an attempt that an event was recorded for, so that each is recorded once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AnnouncedHints {
+    pub attempt: u64,
+    pub causes: Vec<String>,
+}

@@ -1,0 +1,136 @@
+//! Says that a host's machine booted with another MAC than `spec.bootMACAddress`. Pure.
+//!
+//! ```text
+//!   the host's BMC: UUID of the system that it drives ─┐
+//!                                                      ├─ the same ──► condition and event of the host, which name the
+//!   a machine without a host: SMBIOS UUID by its hello ┘               MAC; condition of the DiscoveredHost, so that no
+//!                                                                      one adopts it as a second host
+//! ```
+//!
+//! A UUID that two BMCs report is identity for neither: the caller leaves it out. Firmware may swap the bytes of the
+//! first three fields, which is the same UUID. Where the host was inspected with this UUID, another serial number is of
+//! another machine: mainboards are cloned.
+
+use firesteel_resources::discovered_host::BELONGS_TO_HOST;
+use firesteel_resources::{Condition, normal_mac};
+
+use crate::host::model::{DiscoveredMachine, HostInputs, HostMemory, KnownIdentity, usable_serial};
+use crate::host::rules::identity::{self, canonical_uuid};
+
+/// The reason of the conditions.
+pub(crate) const REASON: &str = "WrongBootMAC";
+/// Machines that are named in one text.
+const NAMED_MAX: usize = 3;
+
+/// What a host says of the machine that is its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrivenSystem {
+    /// UUID of the system that its BMC drives, in its canonical spelling ([`canonical_uuid`]).
+    pub uuid: String,
+    /// What the host is known as, by its inspection.
+    pub known: KnownIdentity,
+    /// The MAC of `spec.bootMACAddress`; empty where it is not set.
+    pub boot_mac: String,
+}
+
+/// Returns what a host says of its machine; nothing where its BMC names no usable UUID.
+#[must_use]
+pub fn driven_system(memory: &HostMemory, seen: &HostInputs) -> Option<DrivenSystem> {
+    seen.host.spec.usable_bmc()?;
+    let uuid = canonical_uuid(memory.bmc.system_uuid.as_deref()?)?;
+    let known = identity::known(memory.identity.as_ref(), seen.hardware.as_ref(), seen.claim.as_ref());
+    Some(DrivenSystem { uuid, known, boot_mac: seen.host.spec.boot_mac().unwrap_or_default() })
+}
+
+/// Says whether a machine without a host is the one that this host's BMC drives.
+#[must_use]
+pub fn is_its_machine(system: &DrivenSystem, machine: &DiscoveredMachine) -> bool {
+    let is_inspected = canonical_uuid(&system.known.uuid).as_ref() == Some(&system.uuid);
+    let serials = (usable_serial(&system.known.serial), usable_serial(&machine.serial));
+    let is_clone =
+        is_inspected && matches!(&serials, (Some(known), Some(said)) if !known.eq_ignore_ascii_case(said.as_str()));
+    canonical_uuid(&machine.uuid).as_ref() == Some(&system.uuid) && !is_clone
+}
+
+/// A machine of the host that booted with a MAC which is not the host's.
+#[derive(Debug)]
+pub(crate) struct WrongBoot {
+    /// The MAC of the newest boot.
+    pub(crate) mac: String,
+    pub(crate) text: String,
+}
+
+/// Finds the machines of the host that booted with another MAC, unless the host's own agent came since.
+pub(crate) fn find(memory: &HostMemory, seen: &HostInputs) -> Option<WrongBoot> {
+    if memory.detached.is_some() || seen.host.metadata.is_deleting() {
+        return None;
+    }
+    let system = driven_system(memory, seen)?;
+    let own_at = seen.agent.as_ref().map(|agent| agent.bound_at);
+    let is_wrong = |machine: &&DiscoveredMachine| {
+        let is_own = normal_mac(&machine.boot_mac).is_none_or(|mac| memory.macs.contains(&mac));
+        !is_own && own_at.is_none_or(|own_at| machine.last_seen > own_at) && is_its_machine(&system, machine)
+    };
+    let mut machines: Vec<&DiscoveredMachine> = seen.discovered.iter().filter(is_wrong).collect();
+    machines.sort_by(|one, other| (other.last_seen, &one.boot_mac).cmp(&(one.last_seen, &other.boot_mac)));
+    let newest = *machines.first()?;
+    let named = machines.iter().take(NAMED_MAX).map(|machine| machine.boot_mac.as_str()).collect::<Vec<_>>();
+    Some(WrongBoot { mac: newest.boot_mac.clone(), text: text(memory, seen, newest, &named.join(" and with ")) })
+}
+
+fn text(memory: &HostMemory, seen: &HostInputs, machine: &DiscoveredMachine, macs: &str) -> String {
+    let DiscoveredMachine { uuid, boot_mac, .. } = machine;
+    let begin = format!("the machine that this host's BMC drives (SMBIOS UUID {uuid}) booted with MAC {macs}");
+    if seen.host.spec.boot_mac().is_none() {
+        return format!("{begin}, and spec.bootMACAddress is not set: set it to {boot_mac}");
+    }
+    let own = memory.macs.first().map(String::as_str).unwrap_or_default();
+    // The field cannot be changed, and a deletion would have the disks cleaned.
+    let correct = if memory.state.has_os() || memory.leaves_data() {
+        format!(
+            "put the NIC {own} first in the boot order of its firmware; if the machine has no such NIC, \
+             spec.bootMACAddress is wrong"
+        )
+    } else {
+        format!(
+            "correct spec.bootMACAddress, which cannot be changed: delete this host, and create it again with {boot_mac}"
+        )
+    };
+    let other = if has_nic(machine, own) && !memory.state.has_os() && !memory.leaves_data() {
+        "; or, since the machine has that NIC too, check its cable and put it first in the boot order".to_owned()
+    } else {
+        String::new()
+    };
+    format!("{begin}, not spec.bootMACAddress {own}: {correct}{other}")
+}
+
+fn has_nic(machine: &DiscoveredMachine, own: &str) -> bool {
+    machine.macs.iter().filter_map(|mac| normal_mac(mac)).any(|mac| mac == own)
+}
+
+/// The host whose BMC drives a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct DrivingHost<'a> {
+    /// Namespace and name.
+    pub name: &'a str,
+    pub system: &'a DrivenSystem,
+}
+
+/// Says of a machine without a host whose machine it is. `was_shown`: the machine has this condition.
+#[must_use]
+pub fn condition(machine: &DiscoveredMachine, owner: Option<DrivingHost<'_>>, was_shown: bool) -> Option<Condition> {
+    let Some(DrivingHost { name, system: DrivenSystem { boot_mac: own, .. } }) = owner else {
+        return was_shown.then(|| Condition::new(BELONGS_TO_HOST, false, "NoHost", ""));
+    };
+    let DiscoveredMachine { uuid, boot_mac, .. } = machine;
+    let correct = if own.is_empty() {
+        format!("{boot_mac}: set spec.bootMACAddress of that host to it")
+    } else {
+        format!("{boot_mac}, not spec.bootMACAddress {own}: correct spec.bootMACAddress of that host")
+    };
+    let text = format!(
+        "this machine is host {name}, whose BMC drives the system with its SMBIOS UUID {uuid}; it booted with MAC \
+         {correct}, and do not adopt the machine as a second host"
+    );
+    Some(Condition::new(BELONGS_TO_HOST, true, REASON, text))
+}
