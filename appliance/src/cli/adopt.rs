@@ -7,6 +7,9 @@ use serde_json::json;
 
 use super::{ApiClient, get, kinds, print_text, table::clean};
 
+/// The name under which the command owns the fields of a new host. An apply of a file without the MAC leaves it there.
+pub(super) const MANAGER: &str = "firesteel-adopt";
+
 /// # Errors
 /// When no machine, or more than one, has this MAC or UUID, when it is a host's machine and not forced, or when the
 /// appliance refuses the host.
@@ -22,7 +25,8 @@ pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str, force: bo
         "metadata": {"name": name},
         "spec": {"online": true, "bootMACAddress": found.status.boot_mac},
     });
-    client.create(&kinds::collection(kinds::by_name("hosts")?, &client.namespace), &host).await?;
+    let hosts = kinds::collection(kinds::by_name("hosts")?, &client.namespace);
+    client.create(&format!("{hosts}?fieldManager={MANAGER}"), &host).await?;
     print_text(&format!(
         "{}/{name} created for {}; follow it with `firesteel watch {name}`\n",
         "baremetalhost",

@@ -1,15 +1,21 @@
 //! Talks to the appliance's API as any Kubernetes client would.
 
+mod refusal;
+mod warning;
+mod writes;
+
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use firesteel_kube::yaml;
+use firesteel_kube::{Cause, yaml};
 use futures_util::{Stream, StreamExt as _};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
+
+pub(crate) use writes::PatchedObject;
 
 use super::ConnectionOptions;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
@@ -114,6 +120,8 @@ pub struct ApiClient {
     /// The bearer token; empty if a certificate is used.
     token: String,
     pub namespace: String,
+    /// The warnings that were printed.
+    warned: warning::PrintedWarnings,
 }
 
 /// A Status object of the API, as an error.
@@ -124,6 +132,8 @@ pub(crate) struct ApiError {
     /// The reason in one word; empty if the answer has none.
     pub reason: String,
     pub message: String,
+    /// What is wrong with which field; empty if the answer does not say it.
+    pub causes: Vec<Cause>,
 }
 
 /// Tells whether the object exists and cannot be read.
@@ -178,6 +188,7 @@ impl ApiClient {
             authority: cluster.certificate_authority_data,
             token: user.token,
             namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            warned: warning::PrintedWarnings::default(),
         })
     }
 
@@ -217,22 +228,15 @@ impl ApiClient {
             anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, within.as_secs())
         })?;
         let response = sent.with_context(|| format!("could not ask the appliance at {}", self.server))?;
-        for warning in response.headers().get_all("warning") {
-            // It may have letters beyond ASCII.
-            let text = String::from_utf8_lossy(warning.as_bytes());
-            let text = text.strip_prefix("299 - ").unwrap_or(&text);
-            super::print_warning(text.trim_matches('"'));
+        for header in response.headers().get_all("warning") {
+            self.warned.print(header.as_bytes());
         }
         if response.status().is_success() {
             return Ok(response);
         }
         let code = response.status();
-        // Without the body, the status alone is reported.
         let body = bounded(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
-        let status = serde_json::from_slice::<Value>(&body).unwrap_or_default();
-        let text = |field: &str| status.get(field).and_then(Value::as_str).map(str::to_owned);
-        let message = text("message").unwrap_or_else(|| format!("the appliance answered {code}"));
-        Err(ApiError { code: code.as_u16(), reason: text("reason").unwrap_or_default(), message }.into())
+        Err(ApiError::read(code, &body).into())
     }
 
     /// # Errors

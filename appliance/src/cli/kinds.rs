@@ -1,6 +1,9 @@
 //! The kinds of the API by the words that people use.
 
+use std::sync::Arc;
+
 use anyhow::bail;
+use firesteel_kube::KindInfo;
 use firesteel_resources::{kind::KindScope, kinds::KINDS};
 
 /// A kind, as far as the command line needs it.
@@ -53,7 +56,9 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
         other => other,
     };
     let found = all().find(|kind| {
-        kind.plural == wanted || kind.kind.eq_ignore_ascii_case(wanted) || kind.short_names.contains(&wanted)
+        [kind.plural, kind.singular].contains(&wanted)
+            || kind.kind.eq_ignore_ascii_case(wanted)
+            || kind.short_names.contains(&wanted)
     });
     match found {
         Some(kind) => Ok(kind),
@@ -62,6 +67,23 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
             bail!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))
         }
     }
+}
+
+/// Finds the kind of an object by its `apiVersion` and `kind`, in each version that the appliance serves.
+///
+/// # Errors
+/// When there is none; the message names the versions of the kind.
+pub(crate) fn of_object(api_version: &str, kind: &str) -> anyhow::Result<Arc<KindInfo>> {
+    let registry = crate::serve::kinds::registry();
+    let named = || registry.kinds().iter().filter(|info| info.kind == kind && info.review.is_none());
+    if let Some(found) = named().find(|info| info.api_version() == api_version) {
+        return Ok(Arc::clone(found));
+    }
+    let versions: Vec<String> = named().map(|info| info.api_version()).collect();
+    if versions.is_empty() {
+        bail!("there is no kind {kind}; `kubectl api-resources` lists all kinds, and a name counts in its case");
+    }
+    bail!("{kind} is served as {}, not {api_version}; correct its `apiVersion`", versions.join(" and "))
 }
 
 /// The path of a kind's collection, in `namespace` if the kind has one.

@@ -10,6 +10,7 @@ mod client;
 mod confirm;
 mod delete_damaged;
 mod describe;
+mod diff;
 mod extend_token;
 mod get;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod host_wait;
 mod image;
 mod kinds;
 mod kubeconfig;
+mod manifests;
 mod output;
 mod plan;
 mod receipt;
@@ -83,12 +85,16 @@ pub enum CliCommand {
     /// Bring OS images into the appliance's store and out of it, or list them
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Create or change the objects in a YAML or JSON file
-    Apply {
-        /// File with one or more objects, `-` for standard input
-        #[arg(long, short)]
-        filename: String,
-    },
+    /// Make the objects of YAML or JSON files what the files say (server-side apply)
+    ///
+    /// An object that does not exist is created. A field that the file named before and does not name now goes, unless
+    /// another manager owns it: without `image`, a host is deprovisioned. An object with a field that its kind does not
+    /// have is refused. All objects are tried; if one is refused, the exit code is 1.
+    Apply(apply::ApplyOptions),
+    /// Show what `firesteel apply` with the same files would change; nothing is changed
+    ///
+    /// The exit code is 0 if nothing would change, 1 if something would, and 2 if that could not be found out.
+    Diff(diff::DiffOptions),
     /// List objects
     Get {
         /// `hosts`, or another kind by its plural or short name
@@ -270,7 +276,8 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
             serve::run(settings).await
         }
         CliCommand::Image(command) => image::run(&connection, command).await,
-        CliCommand::Apply { filename } => apply::run(&client()?, &filename).await,
+        CliCommand::Apply(options) => apply::run(&connection, &options).await,
+        CliCommand::Diff(options) => diff::run(&connection, &options).await,
         CliCommand::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
         CliCommand::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
         CliCommand::Adopt { machine, name, force } => adopt::run(&client()?, &machine, &name, force).await,
@@ -317,13 +324,13 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     }
 }
 
-/// The exit code of an error: 3 if all went well and something is unverified, 2 if a question could not be asked, else
-/// 1.
+/// The exit code of an error: 3 if all went well and something is unverified, 2 if a question could not be asked or
+/// `firesteel diff` could not compare, else 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
     if error.is::<receipt::UnverifiedErasures>() {
         3.into()
-    } else if error.is::<confirm::ConfirmationMissing>() {
+    } else if error.is::<confirm::ConfirmationMissing>() || error.is::<diff::ComparisonError>() {
         2.into()
     } else {
         std::process::ExitCode::FAILURE

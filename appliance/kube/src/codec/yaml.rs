@@ -24,9 +24,12 @@ const BYTES_PER_NODE: usize = 16;
 #[error("{0}")]
 pub struct YamlError(String);
 
+/// What the parser says to programmers where a field is there twice.
+const PARSER_HINT: &str = ", set DuplicateKeyPolicy in Options if acceptable";
+
 impl From<serde_saphyr::Error> for YamlError {
     fn from(error: serde_saphyr::Error) -> Self {
-        Self(crate::model::status::one_line(&error.to_string()))
+        Self(crate::model::status::one_line(&error.to_string().replace(PARSER_HINT, "")))
     }
 }
 
@@ -149,6 +152,12 @@ mod tests {
         assert!(read_object::<Value>(list(READ_VALUES_MAX).as_bytes()).is_ok());
         let error = read_object::<Value>(list(2 * READ_VALUES_MAX + 1).as_bytes()).unwrap_err().to_string();
         assert!(error.contains("nodes"), "{error}");
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_is_named() {
+        let error = refusal("spec:\n  online: true\n  online: false\n");
+        assert!(error.contains("duplicate mapping key: online") && !error.contains("DuplicateKeyPolicy"), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::object::terms::{ObjectPart, ObjectTarget};
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The manager whose own earlier way of applying is looked at.
 const KUBECTL: &str = "kubectl";
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object that a client applies.
 #[derive(Clone, Debug)]
@@ -33,8 +33,9 @@ pub struct Configuration {
 
 /// What an apply makes of an object.
 #[derive(Debug)]
-pub(crate) struct ApplyResult {
-    pub(crate) object: Value,
+pub struct ApplyResult {
+    /// The object without its owners.
+    pub object: Value,
     pub(crate) managed: Vec<Value>,
 }
 
@@ -131,8 +132,9 @@ impl Configuration {
         Ok(ApplyResult { object: self.object.clone(), managed: ManagedFields(vec![entry]).write() })
     }
 
-    /// The object as it is after the apply; or who else owns what would change.
-    pub(crate) fn apply_to(
+    /// The object as it is after the apply; or who else owns what would change. Clients that show what an apply would
+    /// do use it, too.
+    pub fn apply_to(
         &self,
         kind: &KindInfo,
         part: ObjectPart,

@@ -16,10 +16,12 @@ mod configuration;
 mod conflict;
 mod managed;
 mod set;
+mod takeover;
 mod versions;
 mod walk;
 
-pub use configuration::{Configuration, check};
+pub use configuration::{ApplyResult, Configuration, check};
+pub use takeover::{CreatorFields, Takeover};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -138,6 +138,16 @@ impl FieldSet {
         }
     }
 
+    /// The paths with none below them.
+    pub(crate) fn leaves(&self) -> Self {
+        let mut leaves = self.clone();
+        for node in leaves.children.values_mut() {
+            node.member &= node.below.is_empty();
+            node.below = node.below.leaves();
+        }
+        leaves
+    }
+
     /// How many paths there are.
     pub(crate) fn len(&self) -> usize {
         self.children.values().map(|node| usize::from(node.member) + node.below.len()).sum()
@@ -220,7 +230,10 @@ mod tests {
             ".status.conditions[type=\"Ready\"].status",
         ];
         assert_eq!((set(text.clone()).paths(9), set(text.clone()).len()), (paths.map(str::to_owned).to_vec(), 5));
-        assert_eq!(set(text).paths(2), paths[..2]);
+        assert_eq!(set(text.clone()).paths(2), paths[..2]);
+        let leaves =
+            [".metadata.finalizers[=\"x/y\"]", ".metadata.labels.a", ".status.conditions[type=\"Ready\"].status"];
+        assert_eq!(set(text).leaves().paths(9), leaves);
         let loose = set(json!({"f:c": {"k:{ \"b\": 1, \"a\": \"x\" }": {}}}));
         assert_eq!(loose.to_v1(), json!({"f:c": {"k:{\"a\":\"x\",\"b\":1}": {}}}));
         for bad in [json!([]), json!({"spec": {}}), json!({"f:a": 1}), json!({"k:x": {}}), json!({"k:1": {}})] {
