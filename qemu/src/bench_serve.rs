@@ -129,13 +129,13 @@ async fn import(lab: &Lab, mib: u64) -> anyhow::Result<String> {
     let (file_text, data_text) = (file.to_string_lossy(), data.to_string_lossy());
     let arguments = ["image", "import", &file_text, "--data", &data_text];
     lab.appliance.cli_within(&arguments, IMPORT_TIMEOUT).await?;
-    let listed = lab.appliance.cli(&["image", "ls", "--data", &data_text, "--json"]).await?;
+    let listed = lab.appliance.cli(&["image", "ls", "--data", &data_text, "-o", "json"]).await?;
     fs::remove_file(&file).context("removing the image that was imported")?;
     path_of(&serde_json::from_str(&listed).context("reading the list of images")?)
 }
 
 fn path_of(images: &Value) -> anyhow::Result<String> {
-    let digest = images[0]["stream_sha256"].as_str();
+    let digest = images[0]["streamSha256"].as_str();
     Ok(format!("/images/{}.raw.zst", digest.context("the list of images does not name the digest")?))
 }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_image_is_found_by_its_digest() {
-        assert_eq!(path_of(&json!([{"stream_sha256": "ab"}])).unwrap(), "/images/ab.raw.zst");
+        assert_eq!(path_of(&json!([{"streamSha256": "ab"}])).unwrap(), "/images/ab.raw.zst");
         assert!(path_of(&json!([])).is_err());
         let file = tempfile::NamedTempFile::new().unwrap();
         write_image(file.path(), 2).unwrap();

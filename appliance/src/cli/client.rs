@@ -4,21 +4,21 @@ mod refusal;
 mod warning;
 mod writes;
 
-use std::{path::PathBuf, time::Duration};
+use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use firesteel_kube::{Cause, yaml};
+use firesteel_kube::Cause;
 use futures_util::{Stream, StreamExt as _};
 use reqwest::{Method, StatusCode};
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) use writes::PatchedObject;
 
 use super::ConnectionOptions;
-use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
+use super::kubeconfig_file::{self, ApplianceAccess, ClientCertificate};
 
 /// The longest line of a watch: one object, which the server limits to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
@@ -35,80 +35,10 @@ const WORK_PATHS: [&str; 2] = ["/firesteel.dev/backup", "/firesteel.dev/rekey"];
 /// How long the appliance may take to answer TCP and TLS; kubectl has this limit for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What is accepted of a list that is to come as a table.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// Kubernetes' reason for an object that exists and cannot be read.
 const UNREADABLE: &str = "StorageReadError";
-
-/// The part of a kubeconfig that the appliance writes.
-#[derive(Debug, Deserialize)]
-struct Kubeconfig {
-    clusters: Vec<NamedCluster>,
-    users: Vec<NamedUser>,
-    #[serde(default)]
-    contexts: Vec<NamedContext>,
-    #[serde(default, rename = "current-context")]
-    current_context: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct NamedCluster {
-    name: String,
-    cluster: Cluster,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Cluster {
-    server: String,
-    #[serde(rename = "certificate-authority-data")]
-    certificate_authority_data: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct NamedUser {
-    name: String,
-    user: KubeconfigUser,
-}
-
-/// A token, or a certificate with its key.
-#[derive(Clone, Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct KubeconfigUser {
-    token: String,
-    client_certificate_data: String,
-    client_key_data: String,
-}
-
-impl std::fmt::Debug for KubeconfigUser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KubeconfigUser(…)")
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct NamedContext {
-    name: String,
-    context: KubeconfigContext,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct KubeconfigContext {
-    cluster: String,
-    user: String,
-    namespace: String,
-}
-
-impl Kubeconfig {
-    /// Returns the current context's parts, or the first ones if no context is named.
-    fn chosen(self) -> anyhow::Result<(Cluster, KubeconfigUser, String)> {
-        let current = self.contexts.into_iter().find(|context| context.name == self.current_context);
-        let context = current.map(|context| context.context).unwrap_or_default();
-        let is = |name: &str, wanted: &str| wanted.is_empty() || name == wanted;
-        let cluster = self.clusters.into_iter().find(|cluster| is(&cluster.name, &context.cluster));
-        let user = self.users.into_iter().find(|user| is(&user.name, &context.user));
-        let cluster = cluster.context("the kubeconfig names no cluster")?.cluster;
-        Ok((cluster, user.context("the kubeconfig names no user")?.user, context.namespace))
-    }
-}
 
 /// A connection to one appliance.
 #[derive(Debug)]
@@ -120,6 +50,8 @@ pub struct ApiClient {
     /// The bearer token; empty if a certificate is used.
     token: String,
     pub namespace: String,
+    /// The kubeconfig, for errors.
+    files: String,
     /// The warnings that were printed.
     warned: warning::PrintedWarnings,
 }
@@ -136,9 +68,22 @@ pub(crate) struct ApiError {
     pub causes: Vec<Cause>,
 }
 
+/// No appliance answered.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnreachedError(String);
+
 /// Tells whether the object exists and cannot be read.
 pub(super) fn is_unreadable(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(|error| error.reason == UNREADABLE)
+}
+
+/// Returns the default if the user may not read the objects: for things that are shown beside something else.
+pub(super) fn default_if_forbidden<T: Default>(found: anyhow::Result<T>) -> anyhow::Result<T> {
+    match found {
+        Err(error) if code_of(&error) == Some(StatusCode::FORBIDDEN.as_u16()) => Ok(T::default()),
+        found => found,
+    }
 }
 
 /// Returns the default if the object is damaged, and warns of it: for things that are shown beside something else.
@@ -153,41 +98,28 @@ pub(super) fn warn_and_default<T: Default>(found: anyhow::Result<T>) -> anyhow::
 }
 
 impl ApiClient {
-    /// Reads the kubeconfig and prepares a connection.
+    /// Finds and reads the kubeconfig, and prepares a connection.
     ///
     /// # Errors
-    /// When the file is missing or does not hold an address, a CA and a token.
+    /// When there is no kubeconfig, or it does not hold an address, a CA and a way to log in.
     pub fn open(connection: &ConnectionOptions) -> anyhow::Result<Self> {
-        let path = match &connection.kubeconfig {
-            Some(path) => path.clone(),
-            None => {
-                let data = std::env::var_os("FIRESTEEL_DATA")
-                    .context("where is the appliance? give --kubeconfig FILE, or set FIRESTEEL_DATA to its folder")?;
-                PathBuf::from(data).join("admin.kubeconfig")
-            }
-        };
-        let text = text_file::read(&path, TEXT_FILE_BYTES_MAX)?;
-        let config: Kubeconfig =
-            yaml::read(text.as_bytes()).with_context(|| format!("could not read {}", path.display()))?;
-        let (cluster, user, namespace) = config.chosen()?;
-        let ca = STANDARD
-            .decode(cluster.certificate_authority_data.as_bytes())
-            .context("certificate-authority-data is not base64")?;
+        let access = kubeconfig_file::read(connection.kubeconfig.as_deref())?;
         let http = reqwest::Client::builder()
             .user_agent(concat!("firesteel-cli/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls(&ca, &user)?)
+            .tls_backend_preconfigured(tls(&access)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
             .context("could not prepare HTTPS")?;
-        let namespace = connection.namespace.clone().or(Some(namespace).filter(|namespace| !namespace.is_empty()));
+        let namespace = connection.namespace.clone().or(Some(access.namespace).filter(|name| !name.is_empty()));
         Ok(Self {
             http,
-            server: cluster.server.trim_end_matches('/').to_owned(),
-            authority: cluster.certificate_authority_data,
-            token: user.token,
+            server: access.server,
+            authority: STANDARD.encode(access.authority),
+            token: access.token,
             namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            files: access.files,
             warned: warning::PrintedWarnings::default(),
         })
     }
@@ -224,10 +156,8 @@ impl ApiClient {
 
     async fn answered(&self, request: reqwest::RequestBuilder, within: Duration) -> anyhow::Result<reqwest::Response> {
         let sent = tokio::time::timeout(within, request.send()).await;
-        let sent = sent.map_err(|_| {
-            anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, within.as_secs())
-        })?;
-        let response = sent.with_context(|| format!("could not ask the appliance at {}", self.server))?;
+        let sent = sent.map_err(|_| self.unreached(&format!("no answer within {} s", within.as_secs())))?;
+        let response = sent.map_err(|error| self.unreached(&innermost(&error)))?;
         for header in response.headers().get_all("warning") {
             self.warned.print(header.as_bytes());
         }
@@ -237,6 +167,15 @@ impl ApiClient {
         let code = response.status();
         let body = bounded(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         Err(ApiError::read(code, &body).into())
+    }
+
+    /// Makes the error of a request without an answer. The cause comes before the address, which may be long.
+    fn unreached(&self, cause: &str) -> anyhow::Error {
+        let (server, files) = (&self.server, &self.files);
+        UnreachedError(format!(
+            "could not reach the appliance: {cause} ({server}); check that it runs and that {files} names its address"
+        ))
+        .into()
     }
 
     /// # Errors
@@ -251,7 +190,6 @@ impl ApiClient {
     /// # Errors
     /// When the appliance does not answer, or refuses.
     pub(crate) async fn get_table(&self, path: &str) -> anyhow::Result<Value> {
-        const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let request = self.request(Method::GET, path, None).header("accept", TABLE);
         json(self.answered(request, HEAD_TIMEOUT).await?).await
     }
@@ -292,6 +230,16 @@ impl ApiClient {
         json(response).await
     }
 
+    /// Deletes the object of this identity, and no other one that has got its name meanwhile.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub(crate) async fn delete_exactly(&self, path: &str, uid: &str) -> anyhow::Result<Value> {
+        let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid } });
+        let body = ("application/json", serde_json::to_vec(&options)?);
+        json(self.send(Method::DELETE, path, Some(body)).await?).await
+    }
+
     /// Starts a download: returns the length, if it is known, and the bytes as they come.
     ///
     /// # Errors
@@ -309,10 +257,43 @@ impl ApiClient {
     /// # Errors
     /// When the appliance does not answer, or refuses.
     pub async fn watch(&self, path: &str) -> anyhow::Result<impl Stream<Item = anyhow::Result<Value>> + use<>> {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        let response = self.send(Method::GET, &format!("{path}{separator}watch=true"), None).await?;
+        let response = self.send(Method::GET, &watched(path), None).await?;
         Ok(lines(response.bytes_stream()))
     }
+
+    /// Streams the events of a watch as [`Self::watch`] does. `as_table` asks for rows of a table in place of objects.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub(crate) async fn watch_as(&self, path: &str, as_table: bool) -> anyhow::Result<WatchEvents> {
+        let mut request = self.request(Method::GET, &watched(path), None);
+        if as_table {
+            request = request.header("accept", TABLE);
+        }
+        let response = self.answered(request, HEAD_TIMEOUT).await?;
+        Ok(Box::pin(lines(response.bytes_stream())))
+    }
+}
+
+/// The events of a watch.
+pub(crate) type WatchEvents = Pin<Box<dyn Stream<Item = anyhow::Result<Value>> + Send>>;
+
+fn watched(path: &str) -> String {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{separator}watch=true")
+}
+
+/// Joins a path and its query; an empty query is left out.
+pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let pairs: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+/// Escapes a value of a query, byte by byte.
+fn escaped(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let bytes = text.bytes();
+    bytes.map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 fn head_within(path: &str) -> Duration {
@@ -345,10 +326,28 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Option<u16> {
     error.downcast_ref::<ApiError>().map(|error| error.code)
 }
 
-fn tls(ca_pem: &[u8], user: &KubeconfigUser) -> anyhow::Result<rustls::ClientConfig> {
+/// The innermost cause of a failed request, which says what happened; the outer ones repeat the address.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = cause.to_string();
+    let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
+    let mut letters = text.chars();
+    // The words of the system begin in upper case; others, such as "TLS", may be names.
+    match letters.next() {
+        Some(first) if letters.as_str().starts_with(char::is_lowercase) => {
+            format!("{}{}", first.to_lowercase(), letters.as_str())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn tls(access: &ApplianceAccess) -> anyhow::Result<rustls::ClientConfig> {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
+    for certificate in CertificateDer::pem_slice_iter(&access.authority) {
         roots
             .add(certificate.context("could not read the CA in the kubeconfig")?)
             .context("could not use the CA in the kubeconfig")?;
@@ -358,16 +357,9 @@ fn tls(ca_pem: &[u8], user: &KubeconfigUser) -> anyhow::Result<rustls::ClientCon
             .with_safe_default_protocol_versions()
             .context("could not choose TLS versions")?
             .with_root_certificates(roots);
-    if user.client_certificate_data.is_empty() {
-        return Ok(builder.with_no_client_auth());
-    }
-    let pem = |text: &str, what: &str| {
-        STANDARD.decode(text.as_bytes()).with_context(|| format!("the kubeconfig's {what} is not base64"))
-    };
-    let chain = pem(&user.client_certificate_data, "client-certificate-data")?;
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
-    let key = PrivateKeyDer::from_pem_slice(&pem(&user.client_key_data, "client-key-data")?)
-        .context("could not read the key in the kubeconfig")?;
+    let Some(ClientCertificate { chain, key }) = &access.certificate else { return Ok(builder.with_no_client_auth()) };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let key = PrivateKeyDer::from_pem_slice(key).context("could not read the key in the kubeconfig")?;
     builder
         .with_client_auth_cert(chain.context("could not read the certificate in the kubeconfig")?, key)
         .context("could not use the certificate in the kubeconfig")
@@ -402,6 +394,21 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn a_query_keeps_selectors_as_they_are() {
+        assert_eq!(with_query("/p", &[]), "/p");
+        let query = [("labelSelector", "a in (b,c)".to_owned()), ("limit", "5".to_owned())];
+        assert_eq!(with_query("/p", &query), "/p?labelSelector=a%20in%20%28b%2Cc%29&limit=5");
+        assert_eq!((watched("/p"), watched("/p?a=b")), ("/p?watch=true".to_owned(), "/p?a=b&watch=true".to_owned()));
+    }
+
+    #[test]
+    fn a_failed_request_says_its_innermost_cause() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(innermost(&refused), "connection refused");
+        assert_eq!(innermost(&std::io::Error::other("TLS is broken")), "TLS is broken");
+    }
 
     /// A backup of a large database on a slow disk was given up while it was made.
     #[test]

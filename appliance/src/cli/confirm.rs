@@ -12,7 +12,7 @@ use super::ApiClient;
 use super::output::{can_ask, print_question};
 use super::table::clean;
 
-pub(crate) use host_summary::{HostDeletion, HostSummary};
+pub(crate) use host_summary::{HostDeletion, HostSummary, NamedHost};
 
 /// The longest line that is read as an answer.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -97,7 +97,7 @@ pub(crate) fn ask(
 pub(crate) async fn ask_to_delete_host(
     client: &ApiClient,
     command: &'static str,
-    host: &str,
+    host: NamedHost<'_>,
     is_forced: bool,
     options: ConfirmOptions,
 ) -> anyhow::Result<()> {
@@ -107,7 +107,7 @@ pub(crate) async fn ask_to_delete_host(
     check_terminal(command, options)?;
     let deletion = HostDeletion::fetch(client, host, is_forced).await?;
     let lead = if is_forced { "This host is forgotten" } else { "This host is deleted" };
-    ask(command, &format!("{lead}:\n{}", deletion.text()), ExpectedAnswer::Name(host), options)
+    ask(command, &format!("{lead}:\n{}", deletion.text()), ExpectedAnswer::Name(host.name), options)
 }
 
 /// Asks about something that is done to a host and its OS.
@@ -125,7 +125,7 @@ pub(crate) async fn ask_about_host(
         return Ok(());
     }
     check_terminal(command, options)?;
-    let summary = HostSummary::fetch(client, host).await?;
+    let summary = HostSummary::fetch(client, NamedHost::here(client, host)).await?;
     let text = format!("{}\n{}", clean(&consequence(&summary)), summary.text());
     ask(command, &text, ExpectedAnswer::Name(host), options)
 }

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::{code_of, is_unreadable};
 use super::output::print_line;
-use super::table::clean;
 use super::{ApiClient, kinds};
 
 /// The pause before a watch that ended is opened again.

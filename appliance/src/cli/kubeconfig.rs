@@ -16,7 +16,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
 use super::confirm::{self, ConfirmOptions, ExpectedAnswer};
-use super::{ApiClient, print_text, table::clean};
+use super::{ApiClient, print_text, table::clean, usage::wrong_use};
 
 const GRANTS: &str = "/apis/firesteel.dev/v1alpha1/accessgrants";
 const SECONDS_PER_DAY: u32 = 24 * 3600;
@@ -38,8 +38,10 @@ pub struct KubeconfigOptions {
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=365))]
     days: u32,
     /// File to write [default: NAME.kubeconfig]
-    #[arg(long, short, value_name = "FILE", conflicts_with = "revoke")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", conflicts_with = "revoke")]
+    file: Option<PathBuf>,
+    #[arg(long, short, hide = true)]
+    output: Option<String>,
     /// Revoke all grants of a user at once; open connections and watches of the user end
     #[arg(long, value_name = "NAME", conflicts_with_all = ["user", "role"])]
     revoke: Option<String>,
@@ -51,6 +53,11 @@ pub struct KubeconfigOptions {
 /// # Errors
 /// When the appliance refuses, or the file cannot be written.
 pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: KubeconfigOptions) -> anyhow::Result<()> {
+    if let Some(file) = &wanted.output {
+        return Err(wrong_use(format!(
+            "--output (-o) is the form of a result in all commands: name the file by `--file {file}`"
+        )));
+    }
     if let Some(user) = &wanted.revoke {
         return revoke(client, user, ConfirmOptions { yes: wanted.yes }).await;
     }
@@ -75,7 +82,7 @@ pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: Kub
     });
     let answer = client.create(&format!("{GRANTS}/{grant}/certificate"), &asked).await?;
     let certificate = answer["status"]["certificate"].as_str().context("the appliance sent no certificate")?;
-    let path = wanted.output.unwrap_or_else(|| PathBuf::from(format!("{}.kubeconfig", file_name(&user))));
+    let path = wanted.file.unwrap_or_else(|| PathBuf::from(format!("{}.kubeconfig", file_name(&user))));
     write(&path, &kubeconfig(client, &user, place, certificate, &key.serialize_pem()))?;
     let expires = answer["status"]["expirationTimestamp"].as_str().unwrap_or_default();
     let shown = path.display().to_string();

@@ -7,20 +7,31 @@ mod apply;
 mod audit;
 mod backup;
 mod client;
+mod completion;
 mod confirm;
+mod delete;
 mod delete_damaged;
 mod describe;
 mod diff;
+mod durations;
+mod events;
+mod explain;
 mod extend_token;
+mod follow;
+mod format;
 mod get;
 #[cfg(test)]
 mod golden;
 mod halt;
 mod host_wait;
 mod image;
+mod jsonpath;
 mod kinds;
 mod kubeconfig;
+mod kubeconfig_file;
+mod logs;
 mod manifests;
+mod object_words;
 mod output;
 mod plan;
 mod receipt;
@@ -30,13 +41,17 @@ mod request;
 mod rotate_ca;
 mod table;
 mod unowned_machines;
+mod usage;
+mod verbs;
+mod version;
 mod visible;
+mod wait;
 mod watch;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::backup::{RestoreKeySource, RestoreOptions};
 use crate::privacy;
@@ -45,6 +60,7 @@ use crate::serve::{self};
 
 pub use client::ApiClient;
 pub use describe::render as describe_page;
+pub use format::OutputFormat;
 pub use output::print_error;
 use output::{print_text, print_warning};
 
@@ -61,21 +77,15 @@ pub struct FiresteelCli {
 /// How client commands find the appliance.
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionOptions {
-    /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
+    /// Kubeconfig with the appliance's address, CA and login
+    ///
+    /// The first of these counts: this flag, FIRESTEEL_KUBECONFIG, `admin.kubeconfig` in the folder that FIRESTEEL_DATA
+    /// names, KUBECONFIG, and `~/.kube/config`.
     #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of hosts and secrets [default: the kubeconfig's, or "default"]
     #[arg(long, short, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,24 +105,8 @@ pub enum CliCommand {
     ///
     /// The exit code is 0 if nothing would change, 1 if something would, and 2 if that could not be found out.
     Diff(diff::DiffOptions),
-    /// List objects
-    Get {
-        /// `hosts`, or another kind by its plural or short name
-        kind: String,
-        /// One object
-        name: Option<String>,
-        #[arg(long, short, value_enum, default_value_t)]
-        output: OutputFormat,
-    },
-    /// Show everything about one object: state, reason, plan, timeline, receipts
-    Describe {
-        /// `host`
-        kind: String,
-        /// Name of the object; for a machine that is not a host, its MAC
-        name: String,
-        #[arg(long, short, value_enum, default_value_t)]
-        output: OutputFormat,
-    },
+    #[command(flatten)]
+    Verb(verbs::ApiVerb),
     /// Turn a discovered machine into a host
     Adopt {
         /// MAC or SMBIOS UUID as `get hosts` shows it
@@ -160,7 +154,8 @@ pub enum CliCommand {
     /// Show what the next installation and the next cleaning would do to each disk of a host; nothing is done
     Plan {
         host: String,
-        #[arg(long, short, value_enum, default_value_t)]
+        /// table, yaml, json or jsonpath=TEMPLATE
+        #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
         output: OutputFormat,
     },
     /// Protect all disks of a host from being cleaned or written; work under way stops at a safe point
@@ -176,13 +171,13 @@ pub enum CliCommand {
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),
     /// Show hosts and follow their progress
-    Watch {
-        /// Only these hosts
-        hosts: Vec<String>,
-        /// End when every host shown has reached this state, such as `provisioned`; a host without a state is `new`
-        #[arg(long, value_name = "STATE", value_parser = watch::state)]
-        until: Option<String>,
-    },
+    ///
+    /// Failing hosts come first, then those that are worked on. In a terminal the view takes the whole screen, and
+    /// Ctrl-C ends it. Elsewhere each change is a line with its date, time and zone.
+    ///
+    /// With --until the exit code is 0 when all hosts shown are in the state. It is 1 when the time is over, a named
+    /// host is released, or a host needs a person. Without it the watch ends when all named hosts are released.
+    Watch(watch::WatchOptions),
     /// Give a user a role and a kubeconfig, or revoke both
     Kubeconfig(kubeconfig::KubeconfigOptions),
     /// Fetch all objects of the appliance, as of one moment, into a file
@@ -254,8 +249,11 @@ pub enum CliCommand {
     /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`), but
     /// never ends by itself: the appliance does not know who trusts the old CA alone.
     RotateCa(rotate_ca::RotateCaOptions),
-    /// Print a shell's completion script
+    /// Print a shell's completion script, which completes names of hosts and other objects, too
     Completions { shell: clap_complete::Shell },
+    /// Print what the word at the end of a command line may become
+    #[command(name = completion::COMMAND, hide = true)]
+    Complete(completion::CompleteOptions),
 }
 
 /// Runs one command.
@@ -278,8 +276,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Image(command) => image::run(&connection, command).await,
         CliCommand::Apply(options) => apply::run(&connection, &options).await,
         CliCommand::Diff(options) => diff::run(&connection, &options).await,
-        CliCommand::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
-        CliCommand::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
+        CliCommand::Verb(verb) => verbs::run(&connection, verb).await,
         CliCommand::Adopt { machine, name, force } => adopt::run(&client()?, &machine, &name, force).await,
         CliCommand::Retry(options) => request::retry(&client()?, &options).await,
         CliCommand::AcceptIdentity(options) => request::accept_identity(&client()?, &options).await,
@@ -291,11 +288,11 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::Release(options) => release::run(&client()?, &options).await,
         CliCommand::Halt(options) => halt::halt(&client()?, &options).await,
         CliCommand::Resume(options) => halt::resume(&client()?, &options).await,
-        CliCommand::Plan { host, output } => plan::run(&client()?, &host, output).await,
+        CliCommand::Plan { host, output } => plan::run(&client()?, &host, &output).await,
         CliCommand::Lock { host, reason } => request::lock(&client()?, &host, &reason).await,
         CliCommand::Unlock(options) => request::unlock(&client()?, &options).await,
         CliCommand::Receipt(command) => receipt::run(&connection, command).await,
-        CliCommand::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        CliCommand::Watch(options) => watch::run(&connection, options).await,
         CliCommand::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         CliCommand::Backup { file } => backup::fetch(&client()?, &file).await,
         CliCommand::Restore { file, data, keys, new_keys, force, yes } => {
@@ -316,21 +313,23 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         CliCommand::RotateCa(options) => rotate_ca::run(&client()?, options).await,
         CliCommand::Rekey => rekey::run(&client()?).await,
         CliCommand::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut FiresteelCli::command(), "firesteel", &mut script);
-            print_text(&String::from_utf8(script).context("could not print the script")?);
+            print_text(&completion::script(shell));
             Ok(())
         }
+        CliCommand::Complete(options) => completion::run(&connection, options).await,
     }
 }
 
-/// The exit code of an error: 3 if all went well and something is unverified, 2 if a question could not be asked or
-/// `firesteel diff` could not compare, else 1.
+/// The exit code of an error: 3 if all went well and something is unverified, 2 if the command was typed wrong, a
+/// question could not be asked or `firesteel diff` could not compare, else 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
     if error.is::<receipt::UnverifiedErasures>() {
         3.into()
-    } else if error.is::<confirm::ConfirmationMissing>() || error.is::<diff::ComparisonError>() {
+    } else if error.is::<usage::UsageError>()
+        || error.is::<confirm::ConfirmationMissing>()
+        || error.is::<diff::ComparisonError>()
+    {
         2.into()
     } else {
         std::process::ExitCode::FAILURE

@@ -11,6 +11,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::exit;
 
+use super::table;
 use super::visible::{clean, clean_lines};
 
 /// The exit code that a shell gives to a program that SIGPIPE ended.
@@ -33,16 +34,36 @@ pub(super) fn print_warning(text: &str) {
     print_line(&format!("Warning: {}", clean(text)));
 }
 
+/// Prints a note beside the result to standard error.
+pub(super) fn print_note(text: &str) {
+    print_line(&clean(text));
+}
+
 /// Prints an error with its causes, for the person who typed the command.
 pub fn print_error(error: &anyhow::Error) {
-    print_line(&format!("firesteel: {}", lines(&format!("{error:#}"))));
+    print_line(&error_text(error, table::error_width()));
+}
+
+/// An error as it is printed: as wide as the terminal, or elsewhere in as many lines as it has.
+pub(super) fn error_text(error: &anyhow::Error, width: usize) -> String {
+    format!("firesteel: {}", lines(&format!("{error:#}"), width))
 }
 
 /// Cleans a text line by line, and indents lines that would look like the start of another message.
-fn lines(text: &str) -> String {
-    let shown = text.lines().enumerate().map(|(index, line)| {
-        let indent = if index > 0 && !line.starts_with(' ') { "  " } else { "" };
-        format!("{indent}{}", clean(line))
+fn lines(text: &str, width: usize) -> String {
+    let shown = text.lines().enumerate().flat_map(|(index, line)| {
+        let words = line.trim_start();
+        let indent = match line.len() - words.len() {
+            0 if index > 0 => 2,
+            indent => indent,
+        };
+        let first = if index == 0 { width.saturating_sub("firesteel: ".len()) } else { width.saturating_sub(indent) };
+        if words.chars().count() <= first {
+            return vec![format!("{:indent$}{}", "", clean(words))];
+        }
+        let broken = table::wrap_after(&clean(words), first, width.saturating_sub(indent + 2)).into_iter();
+        let further = |at: usize| if at == 0 { indent } else { indent + 2 };
+        broken.enumerate().map(|(at, line)| format!("{:1$}{line}", "", further(at))).collect()
     });
     shown.collect::<Vec<_>>().join("\n")
 }
@@ -90,7 +111,14 @@ mod tests {
     #[test]
     fn an_error_of_several_lines_is_shown_as_that() {
         let text = "not all\n  one\u{1b}[2J\nfiresteel: done";
-        assert_eq!(lines(text), "not all\n  one\\u001b[2J\n  firesteel: done");
+        assert_eq!(lines(text, table::UNBOUNDED), "not all\n  one\\u001b[2J\n  firesteel: done");
+    }
+
+    #[test]
+    fn an_error_is_broken_between_words_in_a_terminal() {
+        let error = anyhow::anyhow!("could not do it: it is not there; create it first");
+        assert_eq!(error_text(&error, 40), "firesteel: could not do it: it is not\n  there; create it first");
+        assert_eq!(error_text(&error, table::UNBOUNDED).lines().count(), 1);
     }
 
     /// What is printed past this module is not cleaned.

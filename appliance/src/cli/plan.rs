@@ -3,28 +3,29 @@
 use anyhow::Context as _;
 use firesteel_plan::host::preview::{ActionPreview, Preview};
 
-use super::table::{self, clean};
+use super::confirm::NamedHost;
+use super::table::{self, TableRow, TextTable, clean};
 use super::{ApiClient, OutputFormat, print_text};
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn run(client: &ApiClient, host: &str, output: OutputFormat) -> anyhow::Result<()> {
-    let seen = client.get(&path(client, host)).await?;
-    if output == OutputFormat::Json {
-        print_text(&(serde_json::to_string_pretty(&seen)? + "\n"));
-    } else {
-        print_text(&render(&serde_json::from_value(seen)?, table::terminal_width()));
-    }
+pub(crate) async fn run(client: &ApiClient, host: &str, output: &OutputFormat) -> anyhow::Result<()> {
+    let seen = client.get(&path(NamedHost::here(client, host))).await?;
+    let text = match output.text_of(&seen)? {
+        Some(text) => text,
+        None => render(&serde_json::from_value(seen)?, table::output_width()),
+    };
+    print_text(&text);
     Ok(())
 }
 
-fn path(client: &ApiClient, host: &str) -> String {
-    format!("/firesteel.dev/plan/{}/{host}", client.namespace)
+fn path(host: NamedHost<'_>) -> String {
+    format!("/firesteel.dev/plan/{}/{}", host.namespace, host.name)
 }
 
 /// Fetches what would happen to the disks of a host.
-pub(super) async fn fetch(client: &ApiClient, host: &str) -> anyhow::Result<Preview> {
-    serde_json::from_value(client.get(&path(client, host)).await?).context("could not read the appliance's answer")
+pub(super) async fn fetch(client: &ApiClient, host: NamedHost<'_>) -> anyhow::Result<Preview> {
+    serde_json::from_value(client.get(&path(host)).await?).context("could not read the appliance's answer")
 }
 
 /// Renders what a deletion of the host would do to each disk.
@@ -91,14 +92,16 @@ fn print_fates(page: &mut PreviewPage, outlook: &ActionPreview) {
     for (index, line) in outlook.guarded.iter().enumerate() {
         page.item(if index == 0 { 2 } else { 4 }, line);
     }
-    let rows: Vec<Vec<String>> = outlook
+    // A disk is never left without its identity or its reason: they are broken into lines where there is no room.
+    let rows: Vec<TableRow> = outlook
         .disks
         .iter()
-        .map(|row| [&row.device, &row.looks, &row.fate, &row.why].map(|cell| clean(cell)).to_vec())
+        .map(|row| TableRow::whole([&row.device, &row.looks, &row.fate, &row.why].map(String::clone).to_vec()))
         .collect();
     if !rows.is_empty() {
-        let shown = table::render(&["DISK", "IDENTITY", "FATE", "WHY"], &rows, page.width.saturating_sub(2));
-        shown.lines().for_each(|row| page.line(&format!("  {row}")));
+        let table = TextTable { header: vec!["DISK", "IDENTITY", "FATE", "WHY"], rows, expendable: &[] };
+        let shown = table.render(page.width.saturating_sub(2));
+        shown.lines().for_each(|row| page.text.push_str(format!("  {row}\n").as_str()));
     }
 }
 
@@ -108,17 +111,23 @@ struct PreviewPage {
 }
 
 impl PreviewPage {
+    /// Writes a line as it is; one that is too long goes on below its beginning.
     fn line(&mut self, line: &str) {
+        let text = line.trim_start();
+        if line.chars().count() > self.width {
+            self.item(line.len() - text.len(), text);
+            return;
+        }
         self.text.push_str(&clean(line));
         self.text.push('\n');
     }
 
     /// Writes `text` indented, and continues it on the lines below.
     fn item(&mut self, indent: usize, text: &str) {
-        for (index, line) in table::wrap(&clean(text), self.width.saturating_sub(indent + 2).max(20)).iter().enumerate()
-        {
+        let width = self.width.saturating_sub(indent).max(20);
+        for (index, line) in table::wrap_after(&clean(text), width, width - 2).iter().enumerate() {
             let further = if index == 0 { 0 } else { 2 };
-            self.line(&format!("{:1$}{line}", "", indent + further));
+            self.text.push_str(&format!("{:1$}{line}\n", "", indent + further));
         }
     }
 }

@@ -13,7 +13,8 @@ use firesteel_resources::{Receipt, receipt::HOST_LABEL};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::table::{self, clean};
+use super::table::{self, TableRow, TextTable, clean};
+use super::usage::wrong_use;
 use super::{ApiClient, ConnectionOptions, OutputFormat, kinds, print_text};
 
 #[derive(Debug, clap::Subcommand)]
@@ -22,15 +23,18 @@ pub enum ReceiptCommand {
     List {
         /// Only the receipts of this host
         host: Option<String>,
-        #[arg(long, short, value_enum, default_value_t)]
+        /// table, yaml, json or jsonpath=TEMPLATE
+        #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
         output: OutputFormat,
     },
     /// Write the signed receipts of a host into files, one for each
     Export {
         host: String,
         /// Folder for the files
-        #[arg(long, short, value_name = "DIR", default_value = ".")]
-        output: PathBuf,
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        #[arg(long, short, hide = true)]
+        output: Option<String>,
     },
     /// Print the public key with which receipts are verified
     ///
@@ -54,8 +58,11 @@ pub enum ReceiptCommand {
 /// When the appliance does not answer, a file cannot be written, or a file is not a receipt.
 pub(crate) async fn run(connection: &ConnectionOptions, command: ReceiptCommand) -> anyhow::Result<()> {
     match command {
-        ReceiptCommand::List { host, output } => list(&ApiClient::open(connection)?, host.as_deref(), output).await,
-        ReceiptCommand::Export { host, output } => export(&ApiClient::open(connection)?, &host, &output).await,
+        ReceiptCommand::List { host, output } => list(&ApiClient::open(connection)?, host.as_deref(), &output).await,
+        ReceiptCommand::Export { host, output: Some(folder), .. } => Err(wrong_use(format!(
+            "--output (-o) is the form of a result in all commands: write `firesteel receipt export {host} --dir {folder}`"
+        ))),
+        ReceiptCommand::Export { host, dir, output: None } => export(&ApiClient::open(connection)?, &host, &dir).await,
         ReceiptCommand::Key => {
             let answer = ApiClient::open(connection)?.get("/firesteel.dev/receipt-key").await?;
             print_text(answer["publicKey"].as_str().context("the appliance names no key")?);
@@ -78,29 +85,29 @@ pub(super) async fn of(client: &ApiClient, host: Option<&str>) -> anyhow::Result
     Ok(receipts)
 }
 
-async fn list(client: &ApiClient, host: Option<&str>, output: OutputFormat) -> anyhow::Result<()> {
+async fn list(client: &ApiClient, host: Option<&str>, output: &OutputFormat) -> anyhow::Result<()> {
     let receipts = of(client, host).await?;
-    if output == OutputFormat::Json {
-        print_text(&(serde_json::to_string_pretty(&receipts)? + "\n"));
+    if let Some(text) = output.text_of(&receipts)? {
+        print_text(&text);
     } else if receipts.is_empty() {
-        print_text(&format!("no receipts in namespace {}\n", client.namespace));
+        let of_host = host.map(|host| format!(" of host {host}")).unwrap_or_default();
+        print_text(&format!("no receipts{of_host} in namespace {}\n", client.namespace));
     } else {
-        print_text(&table(&receipts, table::terminal_width()));
+        print_text(&table(&receipts, table::output_width()));
     }
     Ok(())
 }
 
 /// Makes a table for people.
 pub(super) fn table(receipts: &[Receipt], width: usize) -> String {
-    let rows: Vec<Vec<String>> = receipts
-        .iter()
-        .map(|receipt| {
-            let status = &receipt.status;
-            let at = format!("{:.0}", status.received_at);
-            vec![clean(&status.host), at, clean(&status.kind), clean(&status.summary)]
-        })
-        .collect();
-    table::render(&["HOST", "AT", "KIND", "WHAT"], &rows, width)
+    let rows = receipts.iter().map(|receipt| {
+        let status = &receipt.status;
+        let at = table::time(status.received_at);
+        // What is not verified may stand at the end.
+        TableRow::whole(vec![status.host.clone(), at, status.kind.clone(), status.summary.clone()])
+    });
+    let header = vec!["HOST", "AT", "KIND", "WHAT"];
+    TextTable { header, rows: rows.collect(), expendable: &["KIND"] }.render(width)
 }
 
 async fn export(client: &ApiClient, host: &str, folder: &Path) -> anyhow::Result<()> {

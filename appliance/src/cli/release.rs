@@ -7,7 +7,7 @@ use firesteel_resources::host_journal::{DELETION, RequestAnswer};
 use jiff::Timestamp;
 
 use super::answer::{self, AnswerOptions};
-use super::confirm::{self, ConfirmOptions, HostDeletion};
+use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
 use super::host_wait::{self, HostWait, ObservedHost, WaitError};
 use super::{ApiClient, print_text};
 
@@ -43,11 +43,11 @@ pub(crate) async fn run(client: &ApiClient, options: &ReleaseOptions) -> anyhow:
     let path = host_wait::path(client, "hosts", host)?;
     if options.dry_run {
         client.delete(&format!("{path}?dryRun=All")).await?;
-        let deletion = HostDeletion::fetch(client, host, *force).await?;
+        let deletion = HostDeletion::fetch(client, NamedHost::here(client, host), *force).await?;
         print_text(&format!("{host}: it would be released; nothing was done (server dry run)\n{}", deletion.text()));
         return Ok(());
     }
-    confirm::ask_to_delete_host(client, COMMAND, host, *force, options.confirm).await?;
+    confirm::ask_to_delete_host(client, COMMAND, NamedHost::here(client, host), *force, options.confirm).await?;
     wait.restart(Some(options.answer.limit()));
     // Each request by force has a value of its own, by which its answer is recognised.
     let by_force = force.then(|| Timestamp::now().to_string());

@@ -5,8 +5,8 @@ use firesteel_control::UnknownHost;
 use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use jiff::Timestamp;
 
-use super::client::warn_and_default;
-use super::table::{clean, duration};
+use super::client::{default_if_forbidden, warn_and_default};
+use super::table::{TableRow, duration};
 use super::{ApiClient, get};
 use crate::http::UNKNOWN_HOSTS_PATH;
 
@@ -21,9 +21,9 @@ impl Strangers {
     /// # Errors
     /// When the appliance does not answer, or refuses.
     pub(super) async fn read(client: &ApiClient) -> anyhow::Result<Self> {
-        let discovered = warn_and_default(get::discovered(client).await)?;
+        let discovered = warn_and_default(default_if_forbidden(get::discovered(client).await))?;
         // An older appliance does not serve this path.
-        let booting = client.get_if_there(UNKNOWN_HOSTS_PATH).await?;
+        let booting = default_if_forbidden(client.get_if_there(UNKNOWN_HOSTS_PATH).await)?;
         let booting = booting.and_then(|mut answer| answer.get_mut("items").map(serde_json::Value::take));
         let booting = booting.map(serde_json::from_value).transpose().context("could not read the unknown hosts")?;
         Ok(Self { discovered, booting: booting.unwrap_or_default() })
@@ -31,9 +31,9 @@ impl Strangers {
 
     /// Returns a row for each machine in the table of hosts. A discovered machine that boots again shows its last
     /// stage.
-    pub(super) fn rows(&self, hosts: &[BareMetalHost], now: Timestamp) -> Vec<Vec<String>> {
+    pub(super) fn rows(&self, hosts: &[BareMetalHost], now: Timestamp) -> Vec<TableRow> {
         let row = |mac: &str, state: &str, reason: &str| {
-            vec![clean(mac), state.to_owned(), "-".to_owned(), "-".to_owned(), clean(reason)]
+            TableRow::whole([mac, state, "-", "-", reason].map(str::to_owned).to_vec())
         };
         let discovered = self.discovered.iter().map(|machine| {
             let mac = &machine.status.boot_mac;
@@ -52,7 +52,10 @@ impl Strangers {
             let is_host = hosts.iter().filter_map(|host| host.spec.boot_mac()).any(|mac| same(&mac, &boot.mac));
             !is_discovered && !is_host
         });
-        let unknown = unknown.map(|boot| row(&boot.mac, state(boot), &how_far(boot, now)));
+        let unknown = unknown.map(|boot| TableRow {
+            may_be_cut: boot.stalled.is_empty(),
+            ..row(&boot.mac, state(boot), &how_far(boot, now))
+        });
         discovered.chain(unknown).collect()
     }
 
@@ -80,7 +83,7 @@ pub(super) fn state(boot: &UnknownHost) -> &'static str {
     if boot.stalled.is_empty() { "unknown" } else { "stalled" }
 }
 
-/// The last stage of a boot, and what is wrong with it, for a line that may be cut.
+/// The last stage of a boot, and before it what is wrong with it.
 fn how_far(boot: &UnknownHost, now: Timestamp) -> String {
     let ago = duration(now.duration_since(boot.last_seen).as_secs());
     let stage = format!("{}, {ago} ago", boot.stage);
@@ -123,15 +126,15 @@ mod tests {
         let mut host = BareMetalHost::default();
         host.spec.boot_mac_address = "02-00-00-00-00-04".into();
         let rows = strangers.rows(&[host], at(100));
-        let shown: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+        let shown: Vec<(&str, &str)> = rows.iter().map(|row| (row.cells[0].as_str(), row.cells[1].as_str())).collect();
         let wanted = [
             ("02:00:00:00:00:01", "discovered"),
             ("02:00:00:00:00:02", "discovered"),
             ("02:00:00:00:00:03", "stalled"),
         ];
         assert_eq!(shown, wanted);
-        assert!(!rows[0][4].contains("boots again"), "{rows:?}");
-        assert!(rows[1][4].contains("boots again: kernel fetched, 30"), "{rows:?}");
-        assert!(rows[2][4].starts_with("Secure Boot?; loader fetched, "), "{rows:?}");
+        assert!(!rows[0].cells[4].contains("boots again"), "{rows:?}");
+        assert!(rows[1].cells[4].contains("boots again: kernel fetched, 30"), "{rows:?}");
+        assert!(rows[2].cells[4].starts_with("Secure Boot?; loader fetched, ") && !rows[2].may_be_cut, "{rows:?}");
     }
 }

@@ -66,7 +66,7 @@ impl Site {
     pub(crate) fn let_in(&self, user: &str, role: &str, namespace: Option<&str>) -> PathBuf {
         let file = self.appliance.folder().join(format!("{user}.kubeconfig"));
         let mut command = self.appliance.command();
-        command.args(["kubeconfig", "--user", user, "--role", role, "--output"]).arg(&file);
+        command.args(["kubeconfig", "--user", user, "--role", role, "--file"]).arg(&file);
         if let Some(namespace) = namespace {
             command.args(["--namespace", namespace]);
         }

@@ -74,6 +74,7 @@ fn without_a_terminal_and_without_yes_nothing_is_done() {
     for arguments in [
         &["release", "h1"][..],
         &["release", "h1", "--force"],
+        &["delete", "host", "h1"],
         &["reboot", "h1", "--hard"],
         &["unfreeze", "h1", "--disk", "S1"],
         &["rotate-ca"],
@@ -115,6 +116,14 @@ fn on_a_terminal_the_name_of_the_host_is_typed() {
     }
     let typed = release("h2\n", &["--force"]);
     assert!(typed.seen.contains("No disk is cleaned"), "{}", typed.seen);
+    let delete = |line: &str| type_line(appliance.command().args(["delete", "host/h1", "--wait=false"]), line);
+    let typed = delete("y\n");
+    assert!(typed.code == Some(1) && typed.seen.contains("HostClaim team/db"), "{typed:?}");
+    assert!(appliance.command().args(["lock", "h1", "--reason", "audit"]).output().unwrap().status.success());
+    let (code, why) = alone(appliance.command().args(["delete", "host", "h1", "--yes"]));
+    assert!(code == Some(1) && why.contains("audit") && why.contains("`firesteel unlock h1` first"), "{why}");
+    assert!(appliance.command().args(["unlock", "h1"]).output().unwrap().status.success());
+    assert!(exists(&appliance, "hosts", "h1"));
     let typed = release("h1\n", &["--no-wait"]);
     assert!(typed.code == Some(0) && !exists(&appliance, "hosts", "h1"), "{typed:?}");
 

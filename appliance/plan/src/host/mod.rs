@@ -40,8 +40,8 @@ use jiff::Timestamp;
 
 use crate::disk::NextOwner;
 use crate::host::rules::{
-    adopt_status, boot_hint, claimants, cleaning, consumer_data, deletion, detached, erasure_end, erasure_grade, freeze,
-    guards, owner_hardware, path_binding, power_cut, reboot, retry, tombstone, vacancy,
+    adopt_status, boot_hint, claimants, cleaning, consumer_data, deletion, detached, erasure_end, erasure_grade,
+    freeze, guards, owner_hardware, path_binding, power_cut, reboot, retry, tombstone, vacancy,
 };
 use crate::host::states::{
     available, deleting, deprovisioning, externally_provisioned, inspecting, new, powering_off, preparing, provisioned,

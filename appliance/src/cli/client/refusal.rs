@@ -10,12 +10,21 @@ use super::ApiError;
 impl ApiError {
     /// Reads the body of a refusal. Without a Status in it, the code alone is reported.
     pub(super) fn read(code: StatusCode, body: &[u8]) -> Self {
-        let status = serde_json::from_slice::<Value>(body).unwrap_or_default();
-        let text = |field: &str| status.get(field).and_then(Value::as_str).map(str::to_owned);
-        let message = text("message").unwrap_or_else(|| format!("the appliance answered {code}"));
+        let error = Self::of_status(&serde_json::from_slice::<Value>(body).unwrap_or_default());
+        let message = if error.message.is_empty() { format!("the appliance answered {code}") } else { error.message };
+        Self { code: code.as_u16(), message, ..error }
+    }
+
+    /// Reads a Status object. What it does not have is empty.
+    pub(crate) fn of_status(status: &Value) -> Self {
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
         let causes = status.pointer("/details/causes").and_then(Value::as_array);
-        let causes = causes.into_iter().flatten().filter_map(|cause| Cause::deserialize(cause).ok()).collect();
-        Self { code: code.as_u16(), reason: text("reason").unwrap_or_default(), message, causes }
+        Self {
+            code: status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default(),
+            reason: text("reason"),
+            message: text("message"),
+            causes: causes.into_iter().flatten().filter_map(|cause| Cause::deserialize(cause).ok()).collect(),
+        }
     }
 }
 

@@ -9,7 +9,26 @@ use firesteel_resources::{BareMetalHost, HostJournal};
 
 use crate::cli::client::warn_and_default;
 use crate::cli::table::{clean, terminal_width};
-use crate::cli::{ApiClient, get, host_wait, plan};
+use crate::cli::{ApiClient, get, kinds, plan};
+
+/// A host of one namespace, by its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedHost<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl<'a> NamedHost<'a> {
+    /// The host of the namespace that the command works in.
+    pub(crate) fn here(client: &'a ApiClient, name: &'a str) -> Self {
+        Self { namespace: &client.namespace, name }
+    }
+
+    /// The path of an object of this kind that has the host's name.
+    fn path(self, kind: &str) -> anyhow::Result<String> {
+        Ok(format!("{}/{}", kinds::collection(kinds::by_name(kind)?, self.namespace), self.name))
+    }
+}
 
 /// What is known of a host: what it runs, for whom, and since when.
 #[derive(Debug, Default)]
@@ -23,9 +42,9 @@ impl HostSummary {
     ///
     /// # Errors
     /// When there is no such host, or the appliance does not answer.
-    pub(crate) async fn fetch(client: &ApiClient, host: &str) -> anyhow::Result<Self> {
-        let found = client.get(&host_wait::path(client, "hosts", host)?).await?;
-        let journal = client.get_if_there(&host_wait::path(client, "hostjournals", host)?).await;
+    pub(crate) async fn fetch(client: &ApiClient, host: NamedHost<'_>) -> anyhow::Result<Self> {
+        let found = client.get(&host.path("hosts")?).await?;
+        let journal = client.get_if_there(&host.path("hostjournals")?).await;
         let journal = warn_and_default(journal)?.map(serde_json::from_value).transpose();
         Ok(Self {
             host: serde_json::from_value(found).context("could not read the appliance's answer")?,
@@ -92,7 +111,7 @@ impl HostDeletion {
     ///
     /// # Errors
     /// When there is no such host, or the appliance does not answer.
-    pub(crate) async fn fetch(client: &ApiClient, host: &str, is_forced: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn fetch(client: &ApiClient, host: NamedHost<'_>, is_forced: bool) -> anyhow::Result<Self> {
         let summary = HostSummary::fetch(client, host).await?;
         Ok(Self { summary, preview: plan::fetch(client, host).await?, is_forced })
     }

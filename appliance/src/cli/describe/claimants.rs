@@ -28,8 +28,7 @@ pub(super) fn render(page: &mut TextPage, journal: &HostJournal, now: Timestamp)
         return;
     }
     page.title("Claimants");
-    let header = ["  KEY", "MAC", "ADDRESS", "FIRST HEARD", "WHAT"];
-    page.text.push_str(&table::render(&header, &rows, page.width));
+    page.table(&["  KEY", "MAC", "ADDRESS", "FIRST HEARD", "WHAT"], rows, &["FIRST HEARD"]);
     if let Some(claims) = &memory.claimants {
         let text = match &claims.person {
             Some(why) => format!(

@@ -84,7 +84,7 @@ fn members(page: &mut TextPage, group: &HostGroup, hosts: &[BareMetalHost]) {
         .collect();
     if !rows.is_empty() {
         page.title("Hosts");
-        page.text.push_str(&table::render(&["  NAME", "STATE", "IMAGE"], &rows, page.width));
+        page.table(&["  NAME", "STATE", "IMAGE"], rows, &[]);
     }
 }
 
@@ -121,8 +121,7 @@ fn history(page: &mut TextPage, group: &HostGroup, now: Timestamp) {
             std::iter::once(format!("  {}", entry.entry)).chain(cells).collect()
         })
         .collect();
-    let header = ["  ENTRY", "WHO", "IMAGE", "DIGEST", "AGO", "BY"];
-    page.text.push_str(&table::render(&header, &rows, page.width));
+    page.table(&["  ENTRY", "WHO", "IMAGE", "DIGEST", "AGO", "BY"], rows, &["DIGEST"]);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `firesteel describe host MAC`: shows a machine by its boot MAC, whether it is a host or not.
+//! `firesteel describe host MAC`: shows a machine by its boot MAC, with colons or hyphens, whether it is a host or not.
 
 use anyhow::bail;
 use firesteel_control::UnknownHost;
@@ -6,20 +6,20 @@ use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{TextPage, ago};
+use super::{PageStyle, TextPage, ago};
 use crate::cli::unowned_machines::{self, Strangers, same};
-use crate::cli::{ApiClient, OutputFormat, get, print_text, table};
+use crate::cli::{ApiClient, get, kinds, print_text, table};
 
 /// # Errors
 /// When no machine with this MAC is known, or the appliance does not answer.
-pub(super) async fn run(client: &ApiClient, mac: &str, output: OutputFormat) -> anyhow::Result<()> {
+pub(super) async fn run(client: &ApiClient, mac: &str, style: PageStyle<'_>) -> anyhow::Result<()> {
     let hosts: Vec<BareMetalHost> = get::list(client, "baremetalhosts").await?;
     let host = hosts.iter().find(|host| host.spec.boot_mac().is_some_and(|boot| same(&boot, mac)));
     if let Some(host) = host {
         // A host whose name is a MAC would lead here again.
         let name = host.metadata.name.as_str();
         if name.parse::<firesteel_facts::Mac>().is_err() {
-            return Box::pin(super::run(client, "host", name, output)).await;
+            return Box::pin(super::one(client, kinds::by_name("hosts")?, name, style)).await;
         }
     }
     let strangers = Strangers::read(client).await?;
@@ -27,14 +27,15 @@ pub(super) async fn run(client: &ApiClient, mac: &str, output: OutputFormat) -> 
     let boot = strangers.boot(mac);
     if machine.is_none() && boot.is_none() {
         bail!(
-            "could not describe {mac}: no host has this boot MAC, and no such machine was seen; start it from the network"
+            "could not describe {mac}: no host has this boot MAC, and no such machine was seen; start it from the network; \
+             `firesteel get hosts` shows those that were"
         );
     }
-    if output == OutputFormat::Json {
-        print_text(&(serde_json::to_string_pretty(&json!({ "discovered": machine, "boot": boot }))? + "\n"));
+    if let Some(text) = style.output.text_of(&json!({ "discovered": machine, "boot": boot }))? {
+        print_text(&text);
         return Ok(());
     }
-    print_text(&render(machine, boot, Timestamp::now(), table::terminal_width()));
+    print_text(&render(machine, boot, Timestamp::now(), style.width));
     Ok(())
 }
 
@@ -47,15 +48,17 @@ fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Tim
     if let Some(machine) = machine {
         page.field("Machine", &unowned_machines::what(machine));
         page.field("UUID", &machine.status.uuid);
-        page.field("Agent", &format!("heard {} ago", ago(machine.status.last_seen, now)));
+        let seen = machine.status.last_seen;
+        page.field("Agent", &format!("last reported {} ago, at {}", ago(seen, now), table::time(seen)));
         match machine.status.host_hint() {
             Some(hint) => page.field("Host", hint),
             None => page.field("Next", &format!("firesteel adopt {} --name NAME", machine.status.boot_mac)),
         }
     }
     if let Some(boot) = boot {
-        page.field("Last stage", &format!("{}, {} ago", boot.stage, ago(boot.last_seen, now)));
-        page.field("First seen", &format!("{} ago", ago(boot.first_seen, now)));
+        let (last, first) = (boot.last_seen, boot.first_seen);
+        page.field("Last stage", &format!("{}, {} ago, at {}", boot.stage, ago(last, now), table::time(last)));
+        page.field("First seen", &format!("{} ago, at {}", ago(first, now), table::time(first)));
         page.field("Stalled", &boot.stalled);
         page.field("SMBIOS", &boot.smbios);
     }
@@ -92,8 +95,9 @@ mod tests {
         let text = render(None, Some(&boot), Timestamp::UNIX_EPOCH, 80);
         let wanted = "Boot MAC:     02:00:00:00:00:03\n\
                       State:        stalled\n\
-                      Last stage:   loader snponly.efi fetched by TFTP, 0s ago\n\
-                      First seen:   0s ago\n\
+                      Last stage:   loader snponly.efi fetched by TFTP, 0s ago, at\n\
+                      \x20             1970-01-01T00:00:00Z\n\
+                      First seen:   0s ago, at 1970-01-01T00:00:00Z\n\
                       Stalled:      Secure Boot refuses an unsigned loader\n";
         assert_eq!(text, wanted);
     }

@@ -9,8 +9,9 @@ use firesteel_streams::{InUse, references};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::table::{self, bytes, clean};
-use crate::cli::{ApiClient, ConnectionOptions, print_text};
+use crate::cli::format::camel_case_keys;
+use crate::cli::table::{self, TableRow, TextTable, bytes, clean};
+use crate::cli::{ApiClient, ConnectionOptions, OutputFormat, print_text};
 use crate::image_depot::is_named;
 
 /// The collections whose objects name images, and the words for them.
@@ -59,7 +60,7 @@ pub(super) async fn run(
     connection: &ConnectionOptions,
     store: &ImageStore,
     data: &Path,
-    json: bool,
+    output: &OutputFormat,
 ) -> anyhow::Result<()> {
     let (images, files) = (store.list()?, store.files()?);
     let unfinished = store.unfinished()?;
@@ -90,17 +91,19 @@ pub(super) async fn run(
         let used_by = by(&|used| used.digests.contains(&sha256));
         items.push(ImageListItem::Download { sha256, bytes, total_bytes, is_underway, used_by });
     }
-    if json {
-        print_text(&(serde_json::to_string_pretty(&items)? + "\n"));
+    if !output.is_table() {
+        let value = camel_case_keys(serde_json::to_value(&items)?);
+        print_text(&output.text_of(&value)?.unwrap_or_default());
         return Ok(());
     }
     if items.is_empty() {
         print_text("no images; a stream or a host's spec.image brings one in, and so does `firesteel image import`\n");
         return Ok(());
     }
-    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-    let header = ["DIGEST", "STATE", "SIZE", "STORED", "USED BY", "SOURCE"];
-    let mut text = table::render(&header, &rows, table::terminal_width());
+    // Where an image came from is nothing that is wrong.
+    let rows = items.iter().map(|item| TableRow::new(row(item), true)).collect();
+    let header = vec!["DIGEST", "STATE", "SIZE", "STORED", "USED BY", "SOURCE"];
+    let mut text = TextTable { header, rows, expendable: &[] }.render(table::output_width());
     if let Err(error) = users {
         text += &format!("could not find out who uses the images: {}\n", clean(&format!("{error:#}")));
     }

@@ -15,7 +15,7 @@ use firesteel_images::import::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{ConnectionOptions, print_text, table::bytes};
+use super::{ConnectionOptions, OutputFormat, print_text, table::bytes};
 use crate::serve::data_folder::check_for_images;
 use crate::{image_depot::StreamFolder, outbound::OutwardRules};
 
@@ -68,9 +68,9 @@ pub enum ImageCommand {
         /// Data folder of the appliance
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
         data: PathBuf,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
+        /// table, yaml, json or jsonpath=TEMPLATE
+        #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
+        output: OutputFormat,
     },
 }
 
@@ -133,7 +133,7 @@ pub(crate) async fn run(connection: &ConnectionOptions, command: ImageCommand) -
         ImageCommand::Export { bundle, stream, images, data } => {
             bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
         }
-        ImageCommand::Ls { data, json } => list::run(connection, &store(&data)?, &data, json).await,
+        ImageCommand::Ls { data, output } => list::run(connection, &store(&data)?, &data, &output).await,
     }
 }
 
