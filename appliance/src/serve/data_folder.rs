@@ -43,7 +43,7 @@ pub(crate) fn decide(folder: &Path, init: bool) -> anyhow::Result<StartDecision>
 ///
 /// # Errors
 /// When it is not used, or cannot be read.
-pub(crate) fn check_for_images(folder: &Path, imports: bool) -> anyhow::Result<()> {
+pub fn check_for_images(folder: &Path, imports: bool) -> anyhow::Result<()> {
     let content = read_content(folder)?;
     let meant = meant_instead(folder, &content);
     Ok(start_decision::check_for_images(folder, &content, imports, meant)?)

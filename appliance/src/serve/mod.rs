@@ -25,7 +25,7 @@ mod api_only;
 pub mod build_time;
 pub mod controllers;
 pub mod data_dir;
-pub(crate) mod data_folder;
+pub mod data_folder;
 pub mod dhcp_clients;
 mod first_start;
 pub mod kinds;

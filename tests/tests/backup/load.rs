@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use firesteel_appliance::backup::format::BackupReader;
 use firesteel_appliance::backup::{self, BackupHeader, RestoreKeySource};
-use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

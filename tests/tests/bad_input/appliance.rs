@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::kinds;
 use firesteel_appliance::serve::sealing::{self, KeyFile};
 use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_cli::describe_page;
 use firesteel_config_server::{ConfigController, ConfigSettings};
 use firesteel_control::{Control, SchemeDriver};
 use firesteel_facts::Sha256;

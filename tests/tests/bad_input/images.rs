@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser as _;
-use firesteel_appliance::cli::{self, FiresteelCli};
+use firesteel_cli::FiresteelCli;
 use firesteel_facts::Sha256;
 use firesteel_images::http::DownloadLimits;
 use firesteel_resources::{Image, bare_metal_host::ImageFormat};
@@ -237,7 +237,7 @@ async fn the_command_says_the_same() {
         if case.name == "decompression-bomb" {
             continue;
         }
-        let error = cli::run(FiresteelCli::try_parse_from(words).unwrap()).await.expect_err(case.name);
+        let error = firesteel_cli::run(FiresteelCli::try_parse_from(words).unwrap()).await.expect_err(case.name);
         let said = format!("{error:#}");
         for part in case.told.iter().chain(&["http://127.0.0.1"]) {
             assert!(said.contains(part), "{}: no {part:?} in: {said}", case.name);
@@ -257,7 +257,7 @@ async fn a_declared_format_overrules_what_a_file_looks_like() {
         let file = data.path().join(case.name);
         std::fs::write(&file, case.answer.body()).unwrap();
         let words = ["firesteel", "image", "import", file.to_str().unwrap(), "--format", "raw", "--data", folder];
-        let result = cli::run(FiresteelCli::try_parse_from(words).unwrap()).await;
+        let result = firesteel_cli::run(FiresteelCli::try_parse_from(words).unwrap()).await;
         let said = result.as_ref().map_or_else(|error| format!("{error:#}"), |_| "taken".to_owned());
         println!("{} | {said}", case.name);
         if result.is_ok() {

@@ -5,9 +5,9 @@
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
 use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::redfish::Fake;
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::network::with_appliance;
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 
@@ -240,7 +240,10 @@ fn a_watch_that_is_typed_wrong_says_what_is_possible() {
         (&["--until", "Provisoned"][..], "no host has this state (did you mean provisioned"),
         (&["--until", "ready"], "the states are: new, unmanaged, registering"),
         (&["--timeout", "30m"], "--until <STATE>"),
-        (&["--until", "provisioned", "--timeout", "30"], "the time has no unit; give one such as 90s, 30m or 1h30m"),
+        (
+            &["--until", "provisioned", "--timeout", "30"],
+            "is no span of time: write it with its units, as in 30s, 10m or 1h30m",
+        ),
         (&["--until", "provisioned", "--timeout", "0s"], "longer than nothing"),
     ] {
         let output = Command::new(PROGRAM).arg("watch").args(arguments).stdin(Stdio::null()).output().unwrap();

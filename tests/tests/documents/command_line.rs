@@ -4,7 +4,7 @@
 //! tables that begin with them. Its flags stand there; those of every command stand under [`ROOT_HEADING`].
 
 use clap::CommandFactory as _;
-use firesteel_appliance::cli::FiresteelCli;
+use firesteel_cli::FiresteelCli;
 
 use super::page::{Page, code_words_of};
 

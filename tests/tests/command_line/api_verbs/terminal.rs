@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use firesteel_appliance::cli::{ApiClient, ConnectionOptions};
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use nix::pty::{Winsize, openpty};
 use nix::sys::termios::Termios;
 use serde_json::json;

@@ -12,7 +12,7 @@ use crate::rule::{Hit, Rule};
 use crate::source::{Source, line_of};
 
 /// Folders of the command line. It may end in text, for a person reads it.
-const COMMAND_LINE: [&str; 2] = ["appliance/src/cli/", "qemu/src/cli"];
+const COMMAND_LINE: [&str; 2] = ["appliance/cli/src/", "qemu/src/cli"];
 /// Names with two parameters of which the second one is an error.
 const RESULTS: [&str; 3] = ["Result", "Ok", "Err"];
 /// What a crate's items call their own associated error.
@@ -210,6 +210,6 @@ mod tests {
                     type Answer = Result<String, Error>;\nfn d() -> Answer {}\ntype Name = String;\n\
                     impl FromStr for B {\n    type Err = Error;\n    type Output = String;\n}";
         assert_eq!(found("a.rs", &[text]), Vec::<String>::new());
-        assert_eq!(found("appliance/src/cli/x.rs", &["fn a() -> Result<(), String> {}"]), Vec::<String>::new());
+        assert_eq!(found("appliance/cli/src/x.rs", &["fn a() -> Result<(), String> {}"]), Vec::<String>::new());
     }
 }

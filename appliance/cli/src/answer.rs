@@ -1,0 +1,154 @@
+//! Requests to a host that end with the appliance's answer: an annotation on the host, and what its journal says of it.
+
+use std::time::Duration;
+
+use clap::Args;
+use firesteel_resources::host_journal::{RequestAnswer, RequestOutcome};
+use serde_json::{Value, json};
+
+use super::client::code_of;
+use super::host_wait::{self, HostWait, WaitError};
+use super::output::print_line;
+use super::table::clean;
+use super::{ApiClient, durations, print_text};
+
+/// The time in which an appliance that works answers, also under load and after a restart.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
+const CONFLICT: u16 = 409;
+
+// How long a command waits for the appliance's answer. A doc comment would be the help of commands.
+#[derive(Clone, Debug, Args)]
+pub struct AnswerOptions {
+    /// Only ask, and do not wait for the appliance's answer
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Time to wait for the answer, such as 90s or 10m [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = durations::limit, conflicts_with = "no_wait")]
+    pub timeout: Option<Duration>,
+}
+
+impl AnswerOptions {
+    pub(super) fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(ANSWER_TIMEOUT)
+    }
+}
+
+// A request to a host, with no other argument.
+#[derive(Clone, Debug, Args)]
+pub struct HostRequestOptions {
+    pub host: String,
+    #[command(flatten)]
+    pub answer: AnswerOptions,
+}
+
+/// A request to a host by annotation.
+#[derive(Debug)]
+pub(super) struct HostRequest<'a> {
+    pub host: &'a str,
+    /// Stands in "could not … HOST".
+    pub verb: &'static str,
+    pub key: &'static str,
+    pub value: String,
+}
+
+/// Asks, and ends with the answer of the appliance.
+///
+/// # Errors
+/// When there is no such host, it goes meanwhile, the appliance refuses the request, or its answer does not come in
+/// time.
+pub(super) async fn ask(client: &ApiClient, request: &HostRequest<'_>, options: &AnswerOptions) -> anyhow::Result<()> {
+    let HostRequest { host, verb, key, value } = request;
+    if options.no_wait {
+        annotate(client, host, key, Some(value)).await?;
+        print_text(&asked(host));
+        return Ok(());
+    }
+    let (mut wait, seen) = HostWait::open(client, host, Some(options.limit())).await?;
+    if seen.host.metadata.annotation(key).is_some() {
+        print_line(&format!("{host}: an earlier request of this sort comes first"));
+    }
+    let after = match send(client, &mut wait, request).await {
+        Ok(after) => after,
+        Err(WaitError::TimedOut { limit, why }) => anyhow::bail!(
+            "could not {verb} {host}: an earlier request of this sort was not taken within {limit}{why}; nothing was \
+             asked, and the annotation {key} is the earlier one: remove it to take that back"
+        ),
+        Err(error) => return Err(unanswered(host, verb, error)),
+    };
+    match wait.until(|seen| seen.answer(key, value, after)).await {
+        Ok(answer) => print_answer(host, verb, &answer),
+        Err(error) => Err(unanswered(host, verb, error)),
+    }
+}
+
+/// Says that a request was made, and no answer waited for.
+pub(super) fn asked(host: &str) -> String {
+    format!("{host}: asked; `firesteel describe host {host}` shows the answer\n")
+}
+
+/// Sets the annotation, and returns the number of the newest answer before it. An earlier request of this sort is taken
+/// first: its annotation would be replaced.
+async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest<'_>) -> Result<u64, WaitError> {
+    let path = host_wait::path(client, "hosts", request.host)?;
+    let is_taken = |metadata: &firesteel_resources::ObjectMeta| metadata.annotation(request.key).is_none();
+    loop {
+        let (number, revision) = wait
+            .until(|seen| {
+                let (metadata, answers) = (&seen.host.metadata, &seen.journal.status.answers);
+                is_taken(metadata).then(|| (answers.newest_number(), metadata.resource_version.clone()))
+            })
+            .await?;
+        let patch = json!({"metadata": {"resourceVersion": revision, "annotations": {request.key: request.value}}});
+        match client.merge_patch(&path, &patch).await {
+            Ok(_) => return Ok(number),
+            // Another client changed the host since it was read.
+            Err(error) if code_of(&error) == Some(CONFLICT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Sets an annotation of a host, or removes it.
+pub(super) async fn annotate(client: &ApiClient, host: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    let patch: Value = json!({"metadata": {"annotations": {key: value}}});
+    client.merge_patch(&host_wait::path(client, "hosts", host)?, &patch).await?;
+    Ok(())
+}
+
+/// Prints the words of the appliance; those of a refusal are the error.
+pub(super) fn print_answer(host: &str, verb: &str, answer: &RequestAnswer) -> anyhow::Result<()> {
+    let message = clean(&answer.message);
+    match answer.outcome {
+        RequestOutcome::Accepted => print_text(&format!("{host}: accepted: {message}\n")),
+        RequestOutcome::Done => print_text(&format!("{host}: {message}\n")),
+        RequestOutcome::Refused => anyhow::bail!("could not {verb} {host}: the appliance refused: {message}"),
+    }
+    Ok(())
+}
+
+/// Says why there is no answer, and what to do then.
+pub(super) fn unanswered(host: &str, verb: &str, error: WaitError) -> anyhow::Error {
+    match error {
+        WaitError::Gone => anyhow::anyhow!("could not {verb} {host}: {}", WaitError::Gone),
+        WaitError::TimedOut { .. } => anyhow::anyhow!(
+            "could not {verb} {host}: {error}; the request stays, and `firesteel describe host {host}` shows its answer"
+        ),
+        WaitError::Api(error) => error.context(format!("could not {verb} {host}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_an_error_with_the_words_of_the_appliance() {
+        let answer = RequestAnswer {
+            outcome: RequestOutcome::Refused,
+            message: "it has no BMC".into(),
+            ..RequestAnswer::default()
+        };
+        let error = print_answer("h1", "reboot", &answer).map_err(|error| error.to_string());
+        assert_eq!(error, Err("could not reboot h1: the appliance refused: it has no BMC".to_owned()));
+    }
+}
