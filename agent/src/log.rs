@@ -25,7 +25,7 @@ const SECRET_BYTES_MIN: usize = 8;
 
 /// The lines that the appliance has not acknowledged yet.
 #[derive(Debug)]
-pub struct Log {
+pub struct AgentLog {
     secrets: Vec<String>,
     lines: Mutex<AgentLogBuffer>,
 }
@@ -36,7 +36,7 @@ struct AgentLogBuffer {
     next_sequence: u64,
 }
 
-impl Log {
+impl AgentLog {
     /// Starts a log. Texts in `secrets` never enter it.
     #[must_use]
     pub fn new(first_sequence: u64, secrets: Vec<String>) -> Self {
@@ -106,13 +106,13 @@ fn clean(text: &str, secrets: &[String]) -> String {
 /// Takes the lines of `tracing`: into the log, and those that people care about to the console.
 #[derive(Debug)]
 pub struct LogSubscriber {
-    log: Arc<Log>,
+    log: Arc<AgentLog>,
     debug: bool,
 }
 
 impl LogSubscriber {
     #[must_use]
-    pub fn new(log: Arc<Log>, debug: bool) -> Self {
+    pub fn new(log: Arc<AgentLog>, debug: bool) -> Self {
         Self { log, debug }
     }
 }
@@ -201,7 +201,7 @@ pub fn parse_kernel_line(record: &[u8]) -> Option<KernelLine> {
 
 /// Follows the kernel's log without end, from its first line that is younger than `since`. Runs in a thread of its own;
 /// ends when the log cannot be read.
-pub fn follow_kernel_log(log: &Log, device: &Path, since: Duration) -> std::io::Result<()> {
+pub fn follow_kernel_log(log: &AgentLog, device: &Path, since: Duration) -> std::io::Result<()> {
     let mut kmsg = File::open(device)?;
     let mut record = vec![0; KMSG_RECORD_BYTES_MAX];
     loop {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn secrets_never_enter_even_when_the_line_is_cut_through_them() {
-        let log = Log::new(1, vec![TOKEN.to_owned()]);
+        let log = AgentLog::new(1, vec![TOKEN.to_owned()]);
         let long = format!("{}{TOKEN} tail", "x".repeat(LOG_LINE_BYTES_MAX - 10));
         for text in [format!("got {TOKEN}"), format!("{TOKEN}{TOKEN}"), long] {
             let kept = log.add(LogSource::Kernel, 6, Duration::ZERO, &text);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn oldest_lines_go_first_and_acknowledged_lines_are_dropped() {
-        let log = Log::new(5, Vec::new());
+        let log = AgentLog::new(5, Vec::new());
         for n in 0..LOG_BACKLOG_MAX + 3 {
             log.add(LogSource::Agent, 6, Duration::from_millis(7), &format!("line {n}"));
         }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_consoles() {
-        let log = Log::new(1, Vec::new());
+        let log = AgentLog::new(1, Vec::new());
         assert_eq!(log.add(LogSource::Agent, 6, Duration::ZERO, "serial \u{1b}[2Jx\n"), "serial  [2Jx");
     }
 

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::appliance::{ApplianceClient, CallError};
 use crate::decider::{AgentAction, AgentDecider, PlanEnd, holds, retry_after};
-use crate::log::Log;
+use crate::log::AgentLog;
 use crate::plan_run::run_plan;
 use crate::program;
 use crate::worker_handover::Handover;
@@ -55,7 +55,7 @@ pub struct ApplianceSession {
     image_server: String,
     gate: Arc<Gate>,
     board: Arc<ReportBoard>,
-    log: Arc<Log>,
+    log: Arc<AgentLog>,
     sequence: u64,
     deaths: u32,
     last_words: String,
@@ -80,7 +80,7 @@ impl ApplianceSession {
         host: Arc<dyn Host>,
         handover: &Handover,
         board: impl Into<Arc<ReportBoard>>,
-        log: Arc<Log>,
+        log: Arc<AgentLog>,
     ) -> anyhow::Result<Self> {
         let seed = handover.seed.clone();
         let appliance = ApplianceClient::new(&seed, handover.key_pair()?)?;

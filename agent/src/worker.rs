@@ -11,7 +11,7 @@ use firesteel_steps::{Exit, board::ReportBoard};
 use firesteel_sysfs::Roots;
 
 use crate::init::{STATUS_POWER_OFF, STATUS_REBOOT};
-use crate::log::{Log, LogSubscriber, follow_kernel_log};
+use crate::log::{AgentLog, LogSubscriber, follow_kernel_log};
 use crate::session::{ApplianceSession, ConversationEnd, first_sequence};
 use crate::worker_handover::Handover;
 use crate::{lldp_socket, network};
@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
 fn run() -> anyhow::Result<ConversationEnd> {
     os::process::keep_memory().context("switching core dumps off")?;
     let handover = Handover::read(std::io::stdin())?;
-    let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![handover.seed.token.clone()]));
+    let log = Arc::new(AgentLog::new(first_sequence(handover.deaths), vec![handover.seed.token.clone()]));
     tracing::subscriber::set_global_default(LogSubscriber::new(Arc::clone(&log), handover.debug))
         .context("setting up the log")?;
     fs::create_dir_all("/run/firesteel").context("making /run/firesteel")?;

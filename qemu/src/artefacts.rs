@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 
 use anyhow::{Context as _, bail};
 use firesteel_lab_image::{OsImageFile, OsImageRequest, OsImageSystem, PackedFormat};
-use firesteel_ramdisk::{Flavour, ModuleSet, apt::Apt, fetch_kernel};
+use firesteel_ramdisk::{KernelFlavour, ModuleSet, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::building::build;
@@ -330,7 +330,7 @@ impl Drop for StaticBuild {
 fn build_ramdisk(tools: &Tools, agent: &Path, set: ModuleSet, out: &Path) -> anyhow::Result<()> {
     let step = ProgressStep::begin("building the ramdisk from Debian's kernel");
     let apt = Apt::new(&tools.cache, KERNEL_SUITE, "amd64").context("preparing to fetch Debian's kernel")?;
-    let kernel_package = fetch_kernel(&apt, Flavour::Generic).context("fetching Debian's kernel")?;
+    let kernel_package = fetch_kernel(&apt, KernelFlavour::Generic).context("fetching Debian's kernel")?;
     let mut firmware_packages = Vec::new();
     if set == ModuleSet::Server {
         firmware_packages.push(apt.download("firmware-linux-free").context("fetching Debian's free firmware")?);

@@ -1,19 +1,21 @@
 //! One running lab: a network, the appliance, machines with their BMCs, and a place where image
 //! files are fetched from. What the demo and the scenarios are written in.
 
+mod applied;
 mod files;
 mod plan;
 mod waits;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use thiserror::Error;
 
+use self::applied::AppliedManifests;
 pub(crate) use self::plan::DISK_BYTES;
 pub use self::plan::{HostPlan, LabDiskPlan, MachineOptions};
 pub use self::waits::{LIMIT, PATIENCE};
@@ -69,6 +71,8 @@ pub enum LabError {
         #[source]
         source: io::Error,
     },
+    #[error("reading a manifest of the lab")]
+    Manifest(#[source] serde_json::Error),
     #[error("there is no machine {0}")]
     Unknown(String),
     #[error("the lab has room for {MACHINES_MAX} machines")]
@@ -116,6 +120,7 @@ pub struct Lab {
     pub appliance: ApplianceProcess,
     files: FileServer,
     digests: BTreeMap<PathBuf, String>,
+    applied: Mutex<AppliedManifests>,
     network: LabBridge,
     config: LabConfig,
 }
@@ -140,7 +145,16 @@ impl Lab {
             config_plain_port: config.config_plain_port,
         })
         .await?;
-        Ok(Self { hosts: BTreeMap::new(), libvirt: None, appliance, files, digests: BTreeMap::new(), network, config })
+        Ok(Self {
+            hosts: BTreeMap::new(),
+            libvirt: None,
+            appliance,
+            files,
+            digests: BTreeMap::new(),
+            applied: Mutex::default(),
+            network,
+            config,
+        })
     }
 
     /// Puts a machine into the rack: wired, switched off, unknown to the appliance.
@@ -314,16 +328,6 @@ impl Lab {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.config.folder
-    }
-
-    /// Applies objects, as `firesteel apply -f FILE`.
-    pub async fn apply(&self, yaml: &str) -> Result<(), LabError> {
-        // A file of its own: hosts are applied at the same time.
-        let failed = |source| LabError::File { path: self.config.folder.clone(), source };
-        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile_in(&self.config.folder).map_err(failed)?;
-        file.write_all(yaml.as_bytes()).map_err(failed)?;
-        self.appliance.cli(&["apply", "-f", &file.path().to_string_lossy()]).await?;
-        Ok(())
     }
 
     /// Tells the appliance of a machine, and what it shall become.

@@ -8,7 +8,7 @@ use crate::tree::{ModuleTree, TreeError, is_module_path};
 
 /// Which of Debian's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
+pub enum KernelFlavour {
     /// The kernel for any machine.
     Generic,
     /// The kernel for virtual machines: starts faster, but has no SATA and no drivers for real network cards.
@@ -42,10 +42,10 @@ pub struct UnpackedKernel {
 }
 
 /// Fetches Debian's current kernel package of `flavour` (amd64), and gives its file.
-pub fn fetch_kernel(apt: &Apt, flavour: Flavour) -> Result<PathBuf, AptError> {
+pub fn fetch_kernel(apt: &Apt, flavour: KernelFlavour) -> Result<PathBuf, AptError> {
     let metapackage = match flavour {
-        Flavour::Generic => "linux-image-amd64",
-        Flavour::Cloud => "linux-image-cloud-amd64",
+        KernelFlavour::Generic => "linux-image-amd64",
+        KernelFlavour::Cloud => "linux-image-cloud-amd64",
     };
     apt.download(&apt.dependency(metapackage, "linux-image-")?)
 }

@@ -33,6 +33,6 @@ pub mod tree;
 
 pub use assemble::{BuildError, INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, RamdiskInputs, build};
 pub use digest::sha256_hex;
-pub use kernel::{Flavour, KernelError, UnpackedKernel, fetch_kernel};
+pub use kernel::{KernelError, KernelFlavour, UnpackedKernel, fetch_kernel};
 pub use manifest::RamdiskManifest;
 pub use sets::ModuleSet;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use firesteel_ramdisk::apt::Apt;
-use firesteel_ramdisk::{Flavour, ModuleSet, RamdiskInputs, RamdiskManifest, build, fetch_kernel};
+use firesteel_ramdisk::{KernelFlavour, ModuleSet, RamdiskInputs, RamdiskManifest, build, fetch_kernel};
 
 /// Builds what hosts boot over the network: vmlinuz, initramfs.zst and manifest.json.
 #[derive(Debug, Parser)]
@@ -76,8 +76,8 @@ fn run(arguments: RamdiskOptions) -> anyhow::Result<RamdiskManifest> {
         None => {
             print_status("fetching Debian's kernel package");
             let flavour = match arguments.kernel {
-                KernelName::Generic => Flavour::Generic,
-                KernelName::Cloud => Flavour::Cloud,
+                KernelName::Generic => KernelFlavour::Generic,
+                KernelName::Cloud => KernelFlavour::Cloud,
             };
             fetch_kernel(&apt()?, flavour).context("fetching Debian's kernel package")?
         }

@@ -6,7 +6,7 @@ use std::io;
 use firesteel_images::write::{AlignedBuffer, DiskReader, WritableDisk};
 
 use super::drive::chain;
-use super::proof::{self, Check, ReadBackVerdict, SAMPLE_BYTES, Sample, SamplePoint};
+use super::proof::{self, ReadBackCounts, ReadBackVerdict, SAMPLE_BYTES, Sample, SamplePoint};
 
 /// What the medium did not do.
 #[derive(Debug, thiserror::Error)]
@@ -65,13 +65,13 @@ fn take(
 
 /// Reads every sample's place back.
 #[must_use]
-pub fn compare(disk: &dyn WritableDisk, samples: &[Sample], check: &mut Check) -> Option<ReadBackVerdict> {
+pub fn compare(disk: &dyn WritableDisk, samples: &[Sample], check: &mut ReadBackCounts) -> Option<ReadBackVerdict> {
     read_places(disk, samples.iter(), |sample, now| check.add(sample, now), |sample| sample.place)
 }
 
 /// Reads places of which nothing is known from before.
 #[must_use]
-pub fn compare_blank(disk: &dyn WritableDisk, seed: &[u8; 32], check: &mut Check) -> Option<ReadBackVerdict> {
+pub fn compare_blank(disk: &dyn WritableDisk, seed: &[u8; 32], check: &mut ReadBackCounts) -> Option<ReadBackVerdict> {
     let places = proof::places(disk.size_bytes(), disk.block_bytes(), seed);
     read_places(disk, places.iter(), |place, now| check.add_blank(*place, now), |place| *place)
 }

@@ -15,7 +15,7 @@ use super::cleaned::{CleanedDrive, NotCleaned};
 use super::disk_erasure::{DiskErasure, ErasureMove, MethodFailure, MoveOutcome, ProvenErasure};
 use super::drive::{Drive, DriveCommandProgress, Poll, chain, fell};
 use super::ladder::{self, Abilities, ErasureMethod};
-use super::proof::{Check, ReadBackVerdict, Sample};
+use super::proof::{ReadBackCounts, ReadBackVerdict, Sample};
 use super::watch::CleaningMonitor;
 use super::zeroing::{ZeroingMethod, ZeroingTrial};
 use super::{blocking, medium};
@@ -170,7 +170,7 @@ impl CleaningRun<'_> {
     }
 
     fn prove(&self, method: ErasureMethod) -> ReadBackVerdict {
-        let mut check = Check::new(method.leaves_zeros());
+        let mut check = ReadBackCounts::new(method.leaves_zeros());
         for (disk, samples) in self.job.disks.iter().zip(&self.samples) {
             if let Some(verdict) = medium::compare(*disk, samples, &mut check) {
                 return verdict;
@@ -180,7 +180,7 @@ impl CleaningRun<'_> {
     }
 
     fn check_blank(&self) -> ReadBackVerdict {
-        let mut check = Check::new(false);
+        let mut check = ReadBackCounts::new(false);
         for disk in self.job.disks {
             if let Some(verdict) = medium::compare_blank(*disk, &self.job.seed, &mut check) {
                 return verdict;

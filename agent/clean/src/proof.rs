@@ -144,7 +144,7 @@ pub fn sample(place: SamplePoint, content: Option<&[u8]>) -> Sample {
 
 /// Counts what reading back the samples found.
 #[derive(Debug, Default)]
-pub struct Check {
+pub struct ReadBackCounts {
     zeros_are_due: bool,
     samples: Samples,
     left: LeftoverSamples,
@@ -173,7 +173,7 @@ impl LeftoverSamples {
     }
 }
 
-impl Check {
+impl ReadBackCounts {
     /// `zeros_are_due`: a sector with anything else counts as left.
     #[must_use]
     pub fn new(zeros_are_due: bool) -> Self {
@@ -275,7 +275,7 @@ mod tests {
         let content = canary(4096, &SEED);
         let taken = sample(place, Some(&content));
         assert!(taken.before.iter().all(|before| matches!(before, Before::Data(_))));
-        let mut check = Check::new(false);
+        let mut check = ReadBackCounts::new(false);
         let mut now = vec![0; SAMPLE_BYTES];
         now[3 * SECTOR_BYTES..4 * SECTOR_BYTES].copy_from_slice(&content[3 * SECTOR_BYTES..4 * SECTOR_BYTES]);
         check.add(&taken, Some(&now));
@@ -289,7 +289,7 @@ mod tests {
         let mut noise = vec![0; SAMPLE_BYTES];
         noise[1000] = 1;
         for (due, gone) in [(false, true), (true, false)] {
-            let mut check = Check::new(due);
+            let mut check = ReadBackCounts::new(due);
             check.add(&taken, Some(&noise));
             let verdict = check.verdict();
             assert_eq!(matches!(verdict, ReadBackVerdict::Gone(_)), gone, "{verdict:?}");
@@ -299,10 +299,10 @@ mod tests {
     #[test]
     fn what_was_not_read_proves_nothing() {
         let taken = sample(SamplePoint { offset: 0, canary: false }, None);
-        let mut check = Check::new(false);
+        let mut check = ReadBackCounts::new(false);
         check.add(&taken, None);
         assert!(matches!(check.verdict(), ReadBackVerdict::Unread(_)));
-        assert!(matches!(Check::new(true).verdict(), ReadBackVerdict::Unread(_)));
+        assert!(matches!(ReadBackCounts::new(true).verdict(), ReadBackVerdict::Unread(_)));
     }
 
     proptest! {
@@ -338,7 +338,7 @@ mod tests {
                 let sector = index * SECTOR_BYTES..(index + 1) * SECTOR_BYTES;
                 now[sector.clone()].copy_from_slice(&before[sector]);
             }
-            let mut check = Check::new(false);
+            let mut check = ReadBackCounts::new(false);
             check.add(&taken, Some(&now));
             prop_assert_eq!(matches!(check.verdict(), ReadBackVerdict::Left(_)), stays.is_some());
         }

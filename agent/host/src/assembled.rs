@@ -25,7 +25,7 @@ pub enum AssembledDriver {
 
 /// Something that holds disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assembly {
+pub struct AssembledDevice {
     pub kind: AssembledDriver,
     /// The kernel's name (`md127`, `dm-0`, `bcache0`), or the UUID of a cache set.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Assembly {
     pub height: usize,
 }
 
-impl std::fmt::Display for Assembly {
+impl std::fmt::Display for AssembledDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.kind {
             AssembledDriver::Md => "md array",
@@ -55,17 +55,17 @@ impl std::fmt::Display for Assembly {
 
 /// Everything that stands on the disk with this kernel name.
 #[must_use]
-pub fn read(sys: &Path, mountinfo: &str, disk: &str) -> Vec<Assembly> {
+pub fn read(sys: &Path, mountinfo: &str, disk: &str) -> Vec<AssembledDevice> {
     let mut found = BTreeMap::new();
     let block = sys.join("block");
     above(&block, mountinfo, &block.join(disk), 0, &mut found);
-    let mut found: Vec<Assembly> = found.into_values().collect();
+    let mut found: Vec<AssembledDevice> = found.into_values().collect();
     // The highest first: nothing can be stopped while something stands on it.
     found.sort_by_key(|assembly| std::cmp::Reverse((assembly.height, assembly.kind != AssembledDriver::BcacheSet)));
     found
 }
 
-fn above(block: &Path, mountinfo: &str, device: &Path, height: usize, found: &mut BTreeMap<String, Assembly>) {
+fn above(block: &Path, mountinfo: &str, device: &Path, height: usize, found: &mut BTreeMap<String, AssembledDevice>) {
     if height >= DEPTH_MAX {
         return;
     }
@@ -84,7 +84,7 @@ fn above(block: &Path, mountinfo: &str, device: &Path, height: usize, found: &mu
     }
 }
 
-fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> Assembly {
+fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> AssembledDevice {
     let folder = block.join(name);
     let (kind, title) = if folder.join("md").exists() {
         (AssembledDriver::Md, attribute(&folder.join("md/level")))
@@ -105,7 +105,7 @@ fn assembly(block: &Path, mountinfo: &str, name: &str, height: usize) -> Assembl
         each.into_iter().map(move |at| format!("{part} is mounted at {at}"))
     };
     let uses = std::iter::once(folder.clone()).chain(disks::partitions(&folder)).flat_map(of_part).collect();
-    Assembly { kind, name: name.to_owned(), title: field(&title), disks: leaves, uses, height }
+    AssembledDevice { kind, name: name.to_owned(), title: field(&title), disks: leaves, uses, height }
 }
 
 /// The disks under a device; `slaves` are links to the devices themselves.
@@ -136,7 +136,7 @@ fn underlying_disks(device: &Path, depth: usize, leaves: &mut BTreeSet<String>) 
 }
 
 /// The set of a caching device, which the kernel shows beside the device and not as its holder.
-fn cache_set(folder: &Path) -> Option<Assembly> {
+fn cache_set(folder: &Path) -> Option<AssembledDevice> {
     let set = folder.join("bcache/set").canonicalize().or_else(|_| folder.join("bcache/cache").canonicalize()).ok()?;
     // `cache0`, `bdev0` are links to the devices; `cache_available_percent` is none.
     let is_member = |name: &String| {
@@ -152,14 +152,25 @@ fn cache_set(folder: &Path) -> Option<Assembly> {
         })
         .collect();
     let name = set.file_name()?.to_string_lossy().into_owned();
-    Some(Assembly { kind: AssembledDriver::BcacheSet, name, title: String::new(), disks, uses: Vec::new(), height: 0 })
+    Some(AssembledDevice {
+        kind: AssembledDriver::BcacheSet,
+        name,
+        title: String::new(),
+        disks,
+        uses: Vec::new(),
+        height: 0,
+    })
 }
 
 /// Says why the assemblies may not be taken apart, in the order of `found`; pure. `planned` are the kernel names of the
 /// disks that the plan wipes. `is_own` says of an assembly that reaches further whether it may be taken apart all the
 /// same.
 #[must_use]
-pub fn refusal(found: &[Assembly], planned: &BTreeSet<String>, is_own: &dyn Fn(&Assembly) -> bool) -> Option<String> {
+pub fn refusal(
+    found: &[AssembledDevice],
+    planned: &BTreeSet<String>,
+    is_own: &dyn Fn(&AssembledDevice) -> bool,
+) -> Option<String> {
     let mut refusals = Vec::new();
     for assembly in found {
         let others: Vec<_> = assembly.disks.difference(planned).map(String::as_str).collect();
@@ -221,7 +232,7 @@ mod tests {
             self
         }
 
-        fn read(&self, disk: &str, mounts: &str) -> Vec<Assembly> {
+        fn read(&self, disk: &str, mounts: &str) -> Vec<AssembledDevice> {
             read(self.0.path(), mounts, disk)
         }
     }

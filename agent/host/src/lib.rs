@@ -14,7 +14,7 @@ use firesteel_images::write::{DiskReader, ExclusiveDisk};
 use firesteel_sysfs::disks::PresentDisk;
 use firesteel_wire::{Inventory, SmbiosIdentity};
 
-use crate::assembled::Assembly;
+use crate::assembled::AssembledDevice;
 
 /// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
 /// any more, so what this number means now it means until this is dropped.
@@ -59,9 +59,9 @@ pub trait Host: Send + Sync + 'static {
     /// Reads a disk that others may hold: past the kernel's cache, and without a claim to it.
     fn inspect_disk(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn DiskReader>>;
     /// What is assembled from the disk with this kernel name, the highest first.
-    fn assemblies(&self, disk: &str) -> Vec<Assembly>;
+    fn assemblies(&self, disk: &str) -> Vec<AssembledDevice>;
     /// Takes one apart, and returns when its disks are free of it; what they hold stays.
-    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()>;
+    fn take_apart(&self, assembly: &AssembledDevice) -> anyhow::Result<()>;
     /// How commands reach the drive behind a disk.
     fn commands(&self, device: &Path) -> anyhow::Result<HeldDisk<dyn Port>>;
     /// Makes the kernel read the partition table of this disk, and of no other, again.

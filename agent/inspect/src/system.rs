@@ -3,7 +3,7 @@
 use firesteel_efi::load_option;
 use firesteel_efi::variables::{EfiVariables, entry_name};
 use firesteel_sysfs::{Roots, attribute, names};
-use firesteel_wire::{FirmwareMode, InventoryFirmware, InventorySystem, parts::Tpm, text::field};
+use firesteel_wire::{FirmwareMode, InventoryFirmware, InventorySystem, parts::InventoryTpm, text::field};
 
 use super::smbios::platform;
 
@@ -84,7 +84,7 @@ fn booted_from(variables: &EfiVariables) -> String {
 
 /// The first TPM that a driver has.
 #[must_use]
-pub fn read_tpm(roots: &Roots) -> Option<Tpm> {
+pub fn read_tpm(roots: &Roots) -> Option<InventoryTpm> {
     let class = roots.sys.join("class/tpm");
     let name = names(&class).into_iter().find(|name| name.starts_with("tpm"))?;
     let version = match attribute(&class.join(name).join("tpm_version_major")).as_str() {
@@ -92,7 +92,7 @@ pub fn read_tpm(roots: &Roots) -> Option<Tpm> {
         "2" => "2.0",
         _ => "",
     };
-    Some(Tpm { version: version.to_owned() })
+    Some(InventoryTpm { version: version.to_owned() })
 }
 
 #[cfg(test)]
@@ -140,8 +140,8 @@ mod tests {
         assert_eq!(read_tpm(&roots), None);
         let tpm = folder.path().join("class/tpm/tpm0");
         fs::create_dir_all(&tpm).unwrap();
-        assert_eq!(read_tpm(&roots), Some(Tpm { version: String::new() }));
+        assert_eq!(read_tpm(&roots), Some(InventoryTpm { version: String::new() }));
         fs::write(tpm.join("tpm_version_major"), "2\n").unwrap();
-        assert_eq!(read_tpm(&roots), Some(Tpm { version: "2.0".into() }));
+        assert_eq!(read_tpm(&roots), Some(InventoryTpm { version: "2.0".into() }));
     }
 }

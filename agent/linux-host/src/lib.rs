@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use firesteel_clean::scan_disks;
 use firesteel_contents::DiskContents;
 use firesteel_drives::port::Port;
-use firesteel_host::assembled::{self, AssembledDriver, Assembly};
+use firesteel_host::assembled::{self, AssembledDevice, AssembledDriver};
 use firesteel_host::{HeldDisk, Host, PartitionPlace};
 use firesteel_images::write::{DiskReader, ExclusiveDisk, Inspected, metadata};
 use firesteel_inspect::{self as inspect, Probe, system};
@@ -126,11 +126,11 @@ impl Host for LinuxHost {
         Ok(HeldDisk { number: opened.number, opened: Box::new(opened) })
     }
 
-    fn assemblies(&self, disk: &str) -> Vec<Assembly> {
+    fn assemblies(&self, disk: &str) -> Vec<AssembledDevice> {
         assembled::read(&self.roots.sys, &text(&self.roots.proc.join("self/mountinfo")), disk)
     }
 
-    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
+    fn take_apart(&self, assembly: &AssembledDevice) -> anyhow::Result<()> {
         let (sys, dev, name) = (&self.roots.sys, &self.roots.dev, &assembly.name);
         let is_there = || match assembly.kind {
             AssembledDriver::BcacheSet => sys.join("fs/bcache").join(name).exists(),

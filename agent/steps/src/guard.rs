@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use firesteel_clean::{disk_access, foreign::Scan, guard, scan_disks};
 use firesteel_contents::{ContentKind, ContentOwner, OwnershipClaim, is_foreign, objections};
 use firesteel_host::HeldDisk;
-use firesteel_host::assembled::{self, Assembly};
+use firesteel_host::assembled::{self, AssembledDevice};
 use firesteel_images::write::{DiskReader, ExclusiveDisk};
 use firesteel_sysfs::attach::kernel_name;
 use firesteel_wire::{DiskIdentity, InventoryDisk};
@@ -138,7 +138,7 @@ impl StepContext<'_> {
     ) -> Result<(), StepFailure> {
         let found = self.host.assemblies(kernel_name(disk));
         let planned = self.planned();
-        let is_own = |assembly: &Assembly| guarded.override_guards || is_own(assembly, scan, guarded.named());
+        let is_own = |assembly: &AssembledDevice| guarded.override_guards || is_own(assembly, scan, guarded.named());
         if let Some(why) = assembled::refusal(&found, &planned, &is_own) {
             return Err(StepFailure { error: format!("{} is not wiped: {why}", disk.device), disk_changed: false });
         }
@@ -161,7 +161,7 @@ impl StepContext<'_> {
 }
 
 /// Whether the disk itself says that what stands on it is of a volume of this host.
-fn is_own(assembly: &Assembly, scan: &Scan, own: OwnershipClaim<'_>) -> bool {
+fn is_own(assembly: &AssembledDevice, scan: &Scan, own: OwnershipClaim<'_>) -> bool {
     let kind = match assembly.kind {
         assembled::AssembledDriver::Md => ContentKind::Md,
         assembled::AssembledDriver::DeviceMapper => ContentKind::Lvm,
@@ -185,7 +185,7 @@ mod tests {
         let found = |kind, owner| ProtectedContent { place: "partition 1".into(), kind, name: "data".into(), owner };
         let scan =
             |findings| Scan { contents: DiskContents { findings, ..DiskContents::default() }, ..Scan::default() };
-        let array = Assembly {
+        let array = AssembledDevice {
             kind: assembled::AssembledDriver::Md,
             name: "md0".into(),
             title: String::new(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use firesteel_drives::port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer};
 use firesteel_facts::{Guid, Sha256};
-use firesteel_host::assembled::Assembly;
+use firesteel_host::assembled::AssembledDevice;
 use firesteel_host::{HeldDisk, Host, PartitionPlace};
 use firesteel_images::write::gpt::{self, Partition};
 use firesteel_images::write::{DiskReader, ExclusiveDisk, WritableDisk as _};
@@ -31,7 +31,7 @@ pub(crate) struct SimulatedHost {
     /// What the clocks were set to.
     pub(crate) clocks_ms: Mutex<Vec<u64>>,
     /// What stands on the disks.
-    pub(crate) assemblies: Mutex<Vec<Assembly>>,
+    pub(crate) assemblies: Mutex<Vec<AssembledDevice>>,
     /// Where takers-apart wait for one another.
     pub(crate) meeting: Mutex<Option<Arc<Meeting>>>,
     /// The moment when the kernel finds its disks again: `target` and `decoy` change their names.
@@ -221,12 +221,12 @@ impl Host for SimulatedHost {
         Ok(HeldDisk { number: opened.number(), opened: opened.reader()? })
     }
 
-    fn assemblies(&self, disk: &str) -> Vec<Assembly> {
+    fn assemblies(&self, disk: &str) -> Vec<AssembledDevice> {
         let assemblies = self.assemblies.lock().unwrap();
         assemblies.iter().filter(|assembly| assembly.disks.contains(disk)).cloned().collect()
     }
 
-    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
+    fn take_apart(&self, assembly: &AssembledDevice) -> anyhow::Result<()> {
         self.assemblies.lock().unwrap().retain(|one| one != assembly);
         let meeting = self.meeting.lock().unwrap().clone();
         match meeting {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use appliance::{ATTEMPT, Appliance, TIME_MS, wait_until};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_agent::log::Log;
+use firesteel_agent::log::AgentLog;
 use firesteel_agent::session::{ApplianceSession, ConversationEnd, first_sequence};
 use firesteel_agent::worker_handover::Handover;
 use firesteel_steps::{Exit, board::ReportBoard};
@@ -77,7 +77,7 @@ fn start_on(
 ) -> Running {
     let host = Arc::new(host);
     appliance.put_image(image.stream.clone());
-    let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![TOKEN.into()]));
+    let log = Arc::new(AgentLog::new(first_sequence(handover.deaths), vec![TOKEN.into()]));
     let session = ApplianceSession::new(Arc::clone(&host) as Arc<_>, handover, board, log).unwrap();
     Running { appliance, host, image, board: session.board(), session: spawn(session) }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use firesteel_facts::Guid;
-use firesteel_host::assembled::{AssembledDriver, Assembly};
+use firesteel_host::assembled::{AssembledDevice, AssembledDriver};
 use firesteel_images::write::gpt::{self, Partition};
 use firesteel_steps::Exit;
 use firesteel_wire::{Evidence, PlanStep, StepState, erasure::ErasurePolicy};
@@ -39,8 +39,8 @@ pub(crate) fn erase(run: &Running, name: &str) -> PlanStep {
     }
 }
 
-fn array(name: &str, disks: &[&str]) -> Assembly {
-    Assembly {
+fn array(name: &str, disks: &[&str]) -> AssembledDevice {
+    AssembledDevice {
         kind: AssembledDriver::Md,
         name: name.into(),
         title: "raid1".into(),

@@ -33,7 +33,7 @@ pub struct HardwareParts {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bmc: Vec<BmcNetwork>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpm: Option<Tpm>,
+    pub tpm: Option<InventoryTpm>,
     /// What the record does not show and why, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -341,7 +341,7 @@ pub struct BmcNetwork {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Tpm {
+pub struct InventoryTpm {
     /// `1.2` or `2.0`; empty where the driver does not say.
     pub version: String,
 }

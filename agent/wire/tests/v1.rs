@@ -7,8 +7,8 @@ use firesteel_wire::erasure::{ErasureEvidence, ErasurePolicy, Grade, LeftOut, Sa
 use firesteel_wire::hand_off::{BootPartition, Forms, HandOffForm, HandOffVolume, KernelArgumentEdit, LoaderFile};
 use firesteel_wire::parts::{
     AtaSecurity, BmcNetwork, Chassis, DiskCapabilities, FormatErase, HardwareParts, Health, HiddenArea,
-    InventoryProcessor, Mainboard, ManagementInterface, MemoryArray, MemoryModule, NumaNode, NvmeController,
-    NvmeNamespace, PciDevice, SanitizeMethod, Tpm,
+    InventoryProcessor, InventoryTpm, Mainboard, ManagementInterface, MemoryArray, MemoryModule, NumaNode,
+    NvmeController, NvmeNamespace, PciDevice, SanitizeMethod,
 };
 use firesteel_wire::receipt::FileReadBack;
 use firesteel_wire::{
@@ -624,7 +624,7 @@ fn parts() {
             vlan: 5,
             ipv6: vec!["fd00::7/64".into()],
         }],
-        tpm: Some(Tpm { version: "2.0".into() }),
+        tpm: Some(InventoryTpm { version: "2.0".into() }),
         notes: vec!["n".into()],
     };
     golden(

@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep};
 use crate::client::{RedfishClient, path_of, seconds};
 use crate::decide::shows_overrides;
 use crate::decide::{
-    BmcBootMode, BootWish, NextBootSource, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
+    BmcBootMode, NextBootSource, WantedBootOverride, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read,
+    plan_boot,
 };
 use crate::error::{Error, plain_text};
 use crate::model::{RedfishSystem, ServiceRoot};
@@ -21,14 +22,14 @@ impl RedfishClient {
     /// # Errors
     /// What the BMC cannot do or does not take.
     pub async fn set_boot_once(&self, target: NextBootSource, mode: Option<BmcBootMode>) -> Result<BootSet, Error> {
-        self.set_boot(&BootWish { mode, ..BootWish::once(target) }).await
+        self.set_boot(&WantedBootOverride { mode, ..WantedBootOverride::once(target) }).await
     }
 
     /// Any override; read back until it is as wished or [`crate::BmcTimeouts::read_back`] has passed.
     ///
     /// # Errors
     /// What the BMC cannot do or does not take.
-    pub async fn set_boot(&self, wish: &BootWish<'_>) -> Result<BootSet, Error> {
+    pub async fn set_boot(&self, wish: &WantedBootOverride<'_>) -> Result<BootSet, Error> {
         let (system, etags) = self.read_system().await?;
         let firmware = if wish.target == NextBootSource::Cd { self.firmware(&system).await? } else { String::new() };
         let quirks = self.quirks(&system, &firmware);
@@ -63,7 +64,7 @@ impl RedfishClient {
         if !is_boot_stuck(&system, self.quirks(&system, "")) {
             return Ok(None);
         }
-        self.set_boot(&BootWish::once(NextBootSource::None)).await.map(Some)
+        self.set_boot(&WantedBootOverride::once(NextBootSource::None)).await.map(Some)
     }
 
     /// Takes back whatever override for a boot into our ramdisk is left, once that boot is over. `None`: there is none.
@@ -73,7 +74,7 @@ impl RedfishClient {
     pub async fn take_boot_back(&self) -> Result<Option<BootSet>, Error> {
         let (system, _) = self.read_system().await?;
         match boot_left(&system) {
-            Some(_) => self.set_boot(&BootWish::once(NextBootSource::None)).await.map(Some),
+            Some(_) => self.set_boot(&WantedBootOverride::once(NextBootSource::None)).await.map(Some),
             None => Ok(None),
         }
     }
@@ -87,13 +88,18 @@ impl RedfishClient {
         Ok(once_read(&system, self.quirks(&system, "")))
     }
 
-    async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: BmcQuirks, sent: &str) -> Result<BootSet, Error> {
+    async fn read_boot_back(
+        &self,
+        wish: &WantedBootOverride<'_>,
+        quirks: BmcQuirks,
+        sent: &str,
+    ) -> Result<BootSet, Error> {
         let asked_at = Instant::now();
         loop {
             let (system, _) = self.read_system().await?;
             let Some(difference) = boot_difference(&system, wish, quirks) else { break };
             let passed = asked_at.elapsed();
-            let but_for_mode = BootWish { mode: None, ..*wish };
+            let but_for_mode = WantedBootOverride { mode: None, ..*wish };
             if quirks.changes_mode_by_job && boot_difference(&system, &but_for_mode, quirks).is_none() {
                 let seen =
                     format!("{sent}, the system says {difference}, and changes the mode by a job when it starts");

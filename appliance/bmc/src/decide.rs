@@ -8,7 +8,7 @@ use crate::model::RedfishSystem;
 use crate::quirks::BmcQuirks;
 
 pub use boot::{
-    BmcBootMode, BootWish, NextBootSource, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read,
+    BmcBootMode, NextBootSource, WantedBootOverride, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read,
     plan_boot, shows_overrides, target_word,
 };
 

@@ -44,7 +44,7 @@ mod tls;
 
 pub use bmc_queue::{BmcQueues, BmcSessionLocks};
 pub use client::{BmcTimeouts, Redfish, RedfishClient, SystemReport};
-pub use decide::{BmcBootMode, BootWish, NextBootSource, PowerAction, PowerState};
+pub use decide::{BmcBootMode, NextBootSource, PowerAction, PowerState, WantedBootOverride};
 pub use error::Error;
 pub use firesteel_facts::bmc_address::{AddressError, BmcAddress, BmcUrl, BootVia};
 pub use inventory::BmcInventory;

@@ -250,7 +250,7 @@ pub fn parse_mac(text: &str) -> Option<Mac> {
 
 /// Reads `body` as each resource: an entry for fuzzing.
 pub fn check(body: &[u8]) {
-    use crate::decide::{BmcBootMode, BootWish, NextBootSource, PowerAction, plan_boot, plan_power};
+    use crate::decide::{BmcBootMode, NextBootSource, PowerAction, WantedBootOverride, plan_boot, plan_power};
     let root: Option<ServiceRoot> = serde_json::from_slice(body).ok();
     let system: Option<RedfishSystem> = serde_json::from_slice(body).ok();
     if let (Some(root), Some(system)) = (root, system) {
@@ -259,7 +259,11 @@ pub fn check(body: &[u8]) {
             drop(plan_power(&system, action, quirks));
         }
         for target in NextBootSource::ALL {
-            drop(plan_boot(&system, &BootWish { mode: Some(BmcBootMode::Uefi), ..BootWish::once(target) }, quirks));
+            drop(plan_boot(
+                &system,
+                &WantedBootOverride { mode: Some(BmcBootMode::Uefi), ..WantedBootOverride::once(target) },
+                quirks,
+            ));
         }
     }
     drop(serde_json::from_slice::<Collection>(body));

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    BmcBootMode, BmcCredentials, BmcQueues, BmcTimeouts, BmcUrl, BootSet, BootWish, Error, NextBootSource,
-    OverrideReading, PowerAction, PowerSent, PowerSet, PowerState, Redfish, RedfishClient, Tls,
+    BmcBootMode, BmcCredentials, BmcQueues, BmcTimeouts, BmcUrl, BootSet, Error, NextBootSource, OverrideReading,
+    PowerAction, PowerSent, PowerSet, PowerState, Redfish, RedfishClient, Tls, WantedBootOverride,
 };
 use firesteel_bmc_fakes::redfish::{Fake, RedfishFault};
 use firesteel_dial::{Dialer, Targets};
@@ -164,7 +164,7 @@ async fn each_target_is_set_once_and_lasting() {
     for target in [NextBootSource::Pxe, NextBootSource::UefiHttp, NextBootSource::Cd, NextBootSource::Hdd] {
         for is_lasting in [false, true] {
             let http_uri = (target == NextBootSource::UefiHttp).then_some("http://10.0.0.1/loader/ipxe.efi");
-            let wish = BootWish { is_lasting, http_uri, ..BootWish::once(target) };
+            let wish = WantedBootOverride { is_lasting, http_uri, ..WantedBootOverride::once(target) };
             assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "{wish:?}");
             let state = fake.state();
             assert_eq!((&*state.boot_target, &*state.boot_enabled), (target.as_str(), wish.enabled()));
@@ -172,7 +172,10 @@ async fn each_target_is_set_once_and_lasting() {
     }
     assert_eq!(fake.state().http_boot_uri.as_deref(), Some("http://10.0.0.1/loader/ipxe.efi"));
     fake.state().http_boot_uri = None;
-    let wish = BootWish { http_uri: Some("http://10.0.0.1/x"), ..BootWish::once(NextBootSource::UefiHttp) };
+    let wish = WantedBootOverride {
+        http_uri: Some("http://10.0.0.1/x"),
+        ..WantedBootOverride::once(NextBootSource::UefiHttp)
+    };
     assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "without the property, the URL comes by DHCP");
 }
 

@@ -7,6 +7,7 @@ use firesteel_resources::host_journal::{RequestAnswer, RequestOutcome};
 use serde_json::{Value, json};
 
 use super::client::code_of;
+use super::get::missing_host;
 use super::host_wait::{self, HostWait, WaitError};
 use super::output::print_line;
 use super::table::clean;
@@ -90,12 +91,14 @@ pub(super) fn asked(host: &str) -> String {
 /// first: its annotation would be replaced.
 async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest<'_>) -> Result<u64, WaitError> {
     let path = host_wait::path(client, "hosts", request.host)?;
-    let is_taken = |metadata: &firesteel_resources::ObjectMeta| metadata.annotation(request.key).is_none();
     loop {
         let (number, revision) = wait
             .until(|seen| {
                 let (metadata, answers) = (&seen.host.metadata, &seen.journal.status.answers);
-                is_taken(metadata).then(|| (answers.newest_number(), metadata.resource_version.clone()))
+                // Until the planner has seen that the annotation is gone, the same value is the same request.
+                let is_closed = answers.of(request.key).is_none_or(|answer| !answer.pending_removal);
+                (is_closed && metadata.annotation(request.key).is_none())
+                    .then(|| (answers.newest_number(), metadata.resource_version.clone()))
             })
             .await?;
         let patch = json!({"metadata": {"resourceVersion": revision, "annotations": {request.key: request.value}}});
@@ -111,7 +114,8 @@ async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest
 /// Sets an annotation of a host, or removes it.
 pub(super) async fn annotate(client: &ApiClient, host: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
     let patch: Value = json!({"metadata": {"annotations": {key: value}}});
-    client.merge_patch(&host_wait::path(client, "hosts", host)?, &patch).await?;
+    let patched = client.merge_patch(&host_wait::path(client, "hosts", host)?, &patch).await;
+    patched.map_err(|error| missing_host(client, host, error))?;
     Ok(())
 }
 

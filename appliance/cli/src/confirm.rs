@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::ApiClient;
 use super::output::{can_ask, print_question};
-use super::table::clean;
+use super::table::{clean, error_width};
 
 pub(crate) use host_summary::{HostDeletion, HostSummary, NamedHost};
 
@@ -86,7 +86,10 @@ pub(crate) fn ask(
     print_question(&format!("{text}{}", expected.prompt())).context("could not ask")?;
     let mut line = String::new();
     io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut line).context("could not read the answer")?;
-    anyhow::ensure!(expected.is(&line), "nothing was done: the answer was another one");
+    anyhow::ensure!(
+        expected.is(&line),
+        "nothing was done: the answer was another one; run the command again, and answer as it asks"
+    );
     Ok(())
 }
 
@@ -107,7 +110,7 @@ pub(crate) async fn ask_to_delete_host(
     check_terminal(command, options)?;
     let deletion = HostDeletion::fetch(client, host, is_forced).await?;
     let lead = if is_forced { "This host is forgotten" } else { "This host is deleted" };
-    ask(command, &format!("{lead}:\n{}", deletion.text()), ExpectedAnswer::Name(host.name), options)
+    ask(command, &format!("{lead}:\n{}", deletion.text(error_width())), ExpectedAnswer::Name(host.name), options)
 }
 
 /// Asks about something that is done to a host and its OS.

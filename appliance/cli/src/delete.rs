@@ -53,10 +53,10 @@ const COMMAND: &str = "delete";
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DoomedObject {
     path: String,
-    /// `baremetalhost.metal3.io/rack1-07`
+    /// The name as it is shown: `baremetalhost.metal3.io/rack1-07`.
     shown: String,
     name: String,
-    /// Empty for an object without a namespace.
+    /// The namespace; an object of the whole cluster has none.
     namespace: String,
     /// Why the disks of a host are locked.
     lock: Option<String>,
@@ -130,7 +130,7 @@ async fn delete_hosts(
             } else {
                 format!("follow it with `firesteel watch {}`", host.name)
             };
-            print_text(&format!("{} will be gone after its disk was cleaned; {next}\n", host.shown));
+            print_text(&format!("{} will be gone after its disks are cleaned; {next}\n", host.shown));
             deleted.push(host);
         }
     }

@@ -14,7 +14,9 @@ pub(crate) async fn run(client: &ApiClient, kind: &str, name: &str) -> anyhow::R
     let path = format!("{}/{name}", kinds::collection(kind, &client.namespace));
     match client.get(&path).await {
         // A wrong name must not delete a good object.
-        Ok(_) => bail!("{}/{name} can be read: nothing was deleted", kind.plural),
+        Ok(_) => {
+            bail!("{0}/{name} can be read: nothing was deleted; `firesteel delete {0} {name}` deletes it", kind.plural)
+        }
         Err(error) if is_unreadable(&error) => {}
         Err(error) => return Err(error),
     }

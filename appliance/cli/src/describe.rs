@@ -31,7 +31,7 @@ pub struct DescribeOptions {
     /// A machine that is no host is described by its MAC, as `get hosts` shows it.
     #[arg(value_name = "KIND NAME", required = true)]
     what: Vec<String>,
-    /// Also show which line of the source decided
+    /// Show which line of the source decided, too
     #[arg(long)]
     verbose: bool,
     /// table, yaml, json or jsonpath=TEMPLATE

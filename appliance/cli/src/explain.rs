@@ -14,7 +14,7 @@ pub struct ExplainOptions {
     /// A kind by its plural or short name, and behind it the path of a field, such as `hosts.spec.image`
     #[arg(value_name = "KIND[.FIELD]")]
     what: String,
-    /// Also list the fields of fields, without their meaning
+    /// List the fields of fields, too, without their meaning
     #[arg(long)]
     recursive: bool,
 }

@@ -14,6 +14,8 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::{code_of, is_unreadable};
+use super::get::missing_host;
+use super::halt::resume_command;
 use super::output::print_line;
 use super::{ApiClient, kinds};
 
@@ -118,7 +120,8 @@ impl<'a> HostWait<'a> {
         name: &'a str,
         limit: Option<Duration>,
     ) -> anyhow::Result<(Self, ObservedHost)> {
-        let host: BareMetalHost = read(&client.get(&path(client, "hosts", name)?).await?)?;
+        let host: BareMetalHost =
+            read(&client.get(&path(client, "hosts", name)?).await.map_err(|error| missing_host(client, name, error))?)?;
         let now = Instant::now();
         let mut wait = Self {
             client,
@@ -263,7 +266,8 @@ async fn halts(client: &ApiClient) -> Vec<String> {
     let line = |halt: &Value| {
         let text = |field: &str| halt["spec"][field].as_str().unwrap_or_default().to_owned();
         let (by, reason) = (text("by"), text("reason"));
-        format!("the fleet is halted by {by} ({reason}): no disk is changed until `firesteel resume`")
+        let resume = resume_command(halt["metadata"]["name"].as_str().unwrap_or_default());
+        format!("the fleet is halted by {by} ({reason}): no disk is changed until `{resume}`")
     };
     halts["items"].as_array().into_iter().flatten().map(line).collect()
 }

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use jiff::SignedDuration;
 
 use super::client::with_query;
+use super::get::missing_host;
 use super::output::print_note;
 use super::usage::wrong_use;
 use super::visible::TextPieces;
@@ -40,7 +41,8 @@ pub(crate) async fn run(client: &ApiClient, options: &LogArguments) -> anyhow::R
     let host = host_name(&options.host)?;
     let path = kinds::collection(kinds::by_name("pods")?, &client.namespace);
     let path = with_query(&format!("{path}/{host}/log"), &query(options));
-    let (_, chunks) = client.download(&path).await.with_context(|| {
+    let downloaded = client.download(&path).await.map_err(|error| missing_host(client, host, error));
+    let (_, chunks) = downloaded.with_context(|| {
         format!("could not read the {}'s lines of {host} in namespace {}", options.container, client.namespace)
     })?;
     let mut chunks = pin!(chunks);

@@ -29,7 +29,7 @@ const STANDARD_INPUT: &str = "-";
 pub struct ManifestFlags {
     /// File with one or more objects, folder of such files, http(s) URL, or `-` for standard input, may be repeated
     ///
-    /// Of a folder, the files are read that end in .yaml, .yml or .json, in the order of their names. A URL is fetched
+    /// A folder stands for its files that end in .yaml, .yml or .json, in the order of their names. A URL is fetched
     /// without a proxy.
     #[arg(long, short, required = true, value_name = "FILE")]
     pub filename: Vec<String>,

@@ -1,7 +1,7 @@
 //! Output of commands: results go to standard output, warnings and errors to standard error.
 //!
-//! This is the only way there, and everything goes through [`super::visible`]: no text of others is executed by a terminal,
-//! whatever a command forgets. Only a value of several lines could look like lines of the command: that is why
+//! This is the only way there, and everything but drawings goes through [`super::visible`]: no text of others is executed
+//! by a terminal, whatever a command forgets. Only a value of several lines could look like lines of the command: that is why
 //! commands put values of others through [`clean`], and tables and pages do it for them.
 //!
 //! The reader of a result may stop early (`firesteel get hosts | head -1`). Then the command ends at once and prints
@@ -19,8 +19,18 @@ const PIPE_CLOSED: i32 = 128 + 13;
 
 /// Prints the result of a command, or a part of it. It is flushed when this returns.
 pub(super) fn print_text(text: &str) {
+    print_whole(&clean_lines(text));
+}
+
+/// Draws on the terminal, with sequences that it executes. Texts of others went through [`clean`] before they came into
+/// the drawing.
+pub(super) fn draw(drawing: &str) {
+    print_whole(drawing);
+}
+
+fn print_whole(text: &str) {
     let mut out = io::stdout().lock();
-    if let Err(error) = out.write_all(clean_lines(text).as_bytes()).and_then(|()| out.flush()) {
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         let (code, words) = closed_output(&error);
         if let Some(words) = words {
             print_line(&words);

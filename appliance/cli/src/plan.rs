@@ -4,13 +4,15 @@ use anyhow::Context as _;
 use firesteel_plan::host::preview::{ActionPreview, Preview};
 
 use super::confirm::NamedHost;
+use super::get::missing_host;
 use super::table::{self, TableRow, TextTable, clean};
 use super::{ApiClient, OutputFormat, print_text};
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
 pub(crate) async fn run(client: &ApiClient, host: &str, output: &OutputFormat) -> anyhow::Result<()> {
-    let seen = client.get(&path(NamedHost::here(client, host))).await?;
+    let seen = client.get(&path(NamedHost::here(client, host))).await;
+    let seen = seen.map_err(|error| missing_host(client, host, error))?;
     let text = match output.text_of(&seen)? {
         Some(text) => text,
         None => render(&serde_json::from_value(seen)?, table::output_width()),

@@ -113,7 +113,10 @@ pub(super) fn table(receipts: &[Receipt], width: usize) -> String {
 async fn export(client: &ApiClient, host: &str, folder: &Path) -> anyhow::Result<()> {
     let receipts = of(client, Some(host)).await?;
     if receipts.is_empty() {
-        bail!("there are no receipts of host {host} in namespace {}", client.namespace);
+        bail!(
+            "there are no receipts of host {host} in namespace {}; `firesteel receipt list` shows all",
+            client.namespace
+        );
     }
     fs::create_dir_all(folder).with_context(|| format!("could not make the folder {}", folder.display()))?;
     for receipt in &receipts {
@@ -158,7 +161,11 @@ fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     match (flawed, unverified) {
         (0, 0) => Ok(()),
         (0, unverified) => Err(UnverifiedErasures { unverified, files: files.len() }.into()),
-        (count, _) => bail!("{count} of {} files are no receipts that this key signed", files.len()),
+        (count, _) => bail!(
+            "{count} of {} files are no receipts that this key signed; see NOT VERIFIED above, and check that --key is \
+             the key of their appliance",
+            files.len()
+        ),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::answer::{self, AnswerOptions};
 use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
 use super::host_wait::{self, HostWait, ObservedHost, WaitError};
-use super::{ApiClient, print_text};
+use super::{ApiClient, print_text, table::output_width};
 
 const COMMAND: &str = "release";
 
@@ -44,7 +44,10 @@ pub(crate) async fn run(client: &ApiClient, options: &ReleaseOptions) -> anyhow:
     if options.dry_run {
         client.delete(&format!("{path}?dryRun=All")).await?;
         let deletion = HostDeletion::fetch(client, NamedHost::here(client, host), *force).await?;
-        print_text(&format!("{host}: it would be released; nothing was done (server dry run)\n{}", deletion.text()));
+        print_text(&format!(
+            "{host}: it would be released; nothing was done (server dry run)\n{}",
+            deletion.text(output_width())
+        ));
         return Ok(());
     }
     confirm::ask_to_delete_host(client, COMMAND, NamedHost::here(client, host), *force, options.confirm).await?;

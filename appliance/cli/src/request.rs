@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::answer::{self, AnswerOptions, HostRequest, HostRequestOptions, annotate, ask};
 use super::confirm::{self, ConfirmOptions, HostSummary};
+use super::get::missing_host;
 use super::host_wait::{HostWait, path};
 use super::{ApiClient, print_text};
 
@@ -45,7 +46,7 @@ pub struct RebootOptions {
 pub struct UnfreezeOptions {
     host: String,
     /// Mark of the installation, or name of the disk that could not be read, as the host's reason shows it
-    #[arg(long, value_name = "GUID")]
+    #[arg(long, value_name = "GUID|NAME")]
     disk: String,
     #[command(flatten)]
     confirm: ConfirmOptions,
@@ -120,13 +121,16 @@ fn claimant(claims: &Claimants, digits: &str) -> anyhow::Result<String> {
         claims.all().map(|machine| machine.key.as_str()).filter(|key| key.starts_with(&digits)).collect();
     match (digits.is_empty(), found.as_slice()) {
         (false, [key]) => Ok((*key).to_owned()),
-        (false, []) => anyhow::bail!("no machine with a key {digits}… claims it"),
-        (_, _) => anyhow::bail!("more digits of the key are needed"),
+        (false, []) => {
+            anyhow::bail!("no machine with a key {digits}… claims it; `firesteel describe host` shows the keys")
+        }
+        (_, _) => anyhow::bail!("more digits of the key are needed; `firesteel describe host` shows the keys"),
     }
 }
 
 async fn journal_of(client: &ApiClient, host: &str) -> anyhow::Result<HostJournal> {
-    let journal = client.get(&path(client, "hostjournals", host)?).await?;
+    let journal = client.get(&path(client, "hostjournals", host)?).await;
+    let journal = journal.map_err(|error| missing_host(client, host, error))?;
     serde_json::from_value(journal).context("could not read the appliance's answer")
 }
 
@@ -246,9 +250,18 @@ mod tests {
         let claimant = |digits| super::claimant(&claims, digits).map_err(|why| why.to_string());
         assert_eq!(claimant("CD"), Ok("cd03".to_owned()));
         assert_eq!(claimant("ab02"), Ok("ab02".to_owned()));
-        assert_eq!(claimant("ab"), Err("more digits of the key are needed".to_owned()));
-        assert_eq!(claimant(""), Err("more digits of the key are needed".to_owned()));
-        assert_eq!(claimant("ff"), Err("no machine with a key ff… claims it".to_owned()));
+        assert_eq!(
+            claimant("ab"),
+            Err("more digits of the key are needed; `firesteel describe host` shows the keys".to_owned())
+        );
+        assert_eq!(
+            claimant(""),
+            Err("more digits of the key are needed; `firesteel describe host` shows the keys".to_owned())
+        );
+        assert_eq!(
+            claimant("ff"),
+            Err("no machine with a key ff… claims it; `firesteel describe host` shows the keys".to_owned())
+        );
     }
 
     #[test]

@@ -231,15 +231,6 @@ fn width_of(terminal: &console::Term) -> usize {
     terminal.size_checked().map_or(UNBOUNDED, |(_, columns)| usize::from(columns).clamp(40, 400))
 }
 
-/// The width of the terminal, or 80 if there is none.
-#[must_use]
-pub(crate) fn terminal_width() -> usize {
-    match output_width() {
-        UNBOUNDED => 80,
-        width => width,
-    }
-}
-
 /// Formats a time for people: date, time and zone, in seconds.
 #[must_use]
 pub(crate) fn time(at: Timestamp) -> String {
@@ -349,6 +340,6 @@ mod tests {
     fn a_cell_is_one_cell_whatever_is_in_it() {
         let rows = vec![TableRow::whole(vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()])];
         let table = TextTable { header: vec!["NAME", "WHAT"], rows, expendable: &[] };
-        assert_eq!(table.render(80), "NAME             WHAT\na\\nb\\u001b[2J  c\n");
+        assert_eq!(table.render(80), "NAME           WHAT\na\\nb\\u001b[2J  c\n");
     }
 }

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::binding::{HelloBinding, HelloFacts, bind};
-use crate::boot_observations::BootObservations;
+use crate::boot_observations::BootObserver;
 use crate::discovery::UnownedMachines;
 use crate::hardware_store::HardwareStore;
 use crate::map;
@@ -35,7 +35,7 @@ use crate::views::ReportOrder;
 pub struct AgentConversations {
     pub(crate) shared: Arc<Shared>,
     pub(crate) machines: UnownedMachines,
-    pub(crate) observations: BootObservations,
+    pub(crate) observations: BootObserver,
     pub(crate) receipts: ReceiptKeeper,
     pub(crate) hardware: HardwareStore,
     pub(crate) sealer: Arc<Sealer>,

@@ -12,7 +12,7 @@ use firesteel_runtime::HostKey;
 use firesteel_wire::{NetworkPlan, Seed};
 use futures_util::future::BoxFuture;
 
-use crate::boot_observations::BootObservations;
+use crate::boot_observations::BootObserver;
 use crate::boot_record::BootStage;
 use crate::discovery::{DiscoveryBoot, UnownedMachines};
 use crate::discovery_token::mac_of;
@@ -73,7 +73,7 @@ impl ScriptDecision {
 pub struct BootDecisions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) network: NetworkLog,
-    pub(crate) observations: BootObservations,
+    pub(crate) observations: BootObserver,
     pub(crate) reconciler: HostReconciler,
     pub(crate) machines: UnownedMachines,
     pub(crate) asker_rule: AskerRule,

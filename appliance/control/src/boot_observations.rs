@@ -15,13 +15,13 @@ use crate::{discovery_token::mac_of, network_log::NetworkLog};
 
 /// Observes boots.
 #[derive(Clone)]
-pub struct BootObservations {
+pub struct BootObserver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) network: NetworkLog,
     pub(crate) boot_files: ServedBootFiles,
 }
 
-impl BootObservations {
+impl BootObserver {
     /// Seals the files that belong to another token of the boot that these claims are of.
     pub(crate) fn seal_boot(&self, claims: &BootTokenClaims, asker: BootAsker) -> BootSeal {
         let files = &self.boot_files.current;

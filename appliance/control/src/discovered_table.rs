@@ -146,7 +146,7 @@ mod tests {
 
     fn system(uuid: &str) -> Option<DrivenSystem> {
         let uuid = canonical_uuid(uuid).unwrap();
-        Some(DrivenSystem { uuid, known: KnownIdentity::default(), boot_mac: MAC.into() })
+        Some(DrivenSystem { uuid, known: KnownIdentity::default(), boot_mac: MAC.into(), agent_at: None })
     }
 
     fn views(hosts: &[&str]) -> Views {

@@ -19,7 +19,7 @@ use firesteel_wire::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use crate::boot_observations::BootObservations;
+use crate::boot_observations::BootObserver;
 use crate::discovery_token::{DiscoverySubject, named};
 use crate::first_boots::FirstBoots;
 use crate::refusals::{busy, refusal};
@@ -61,7 +61,7 @@ enum DiscoveryHello {
 pub(crate) struct UnownedMachines {
     pub(crate) shared: Arc<Shared>,
     pub(crate) unowned: UnownedObjects,
-    pub(crate) observations: BootObservations,
+    pub(crate) observations: BootObserver,
     pub(crate) first_boots: Arc<FirstBoots>,
 }
 

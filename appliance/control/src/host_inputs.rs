@@ -4,7 +4,7 @@ use firesteel_handoff::{HandOffReading, network_data};
 use firesteel_kube::Status;
 use firesteel_plan::HostMemory;
 use firesteel_plan::disk::{CleaningMethod, CleaningProof, Grade};
-use firesteel_plan::evidence::{BootCase, unseen};
+use firesteel_plan::evidence::{BootEvidence, unseen};
 use firesteel_plan::host::{
     AgentInputs, AgentNetwork, AgentWork, CredentialsInputs, HealthInputs, HostInputs, HostState, InstanceInputs,
     LineageInputs, NetworkDataInputs, PlanKind, UserDataInputs,
@@ -240,7 +240,7 @@ pub(crate) fn bound_agent(
             .map(|text| if binding.network_failed { AgentNetwork::Another(text) } else { AgentNetwork::ByData(text) }),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
-        unseen: unseen(&BootCase { attempt: binding.attempt, record: journal.boot.as_ref(), agent: Some(binding) }),
+        unseen: unseen(&BootEvidence { attempt: binding.attempt, record: journal.boot.as_ref(), agent: Some(binding) }),
         cannot_stop: match report {
             Some(report) => cannot_stop(report),
             // Not heard since this process began: its last word is in the journal.

@@ -94,7 +94,7 @@ mod write_receipts;
 
 pub use agents::AgentConversations;
 pub use boot::{BootDecisions, BootGrant, BootScript, ScriptKind};
-pub use boot_observations::BootObservations;
+pub use boot_observations::BootObserver;
 pub use boot_watch::UnknownHost;
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText};
 pub use control::Control;

@@ -15,7 +15,7 @@ use crate::agents::AgentConversations;
 use crate::bmc_logins::BmcLogins;
 use crate::bmc_work::BmcWork;
 use crate::boot::BootDecisions;
-use crate::boot_observations::BootObservations;
+use crate::boot_observations::BootObserver;
 use crate::console::readers::ConsoleReaders;
 use crate::discovered_watch::DiscoveredWatch;
 use crate::discovery::UnownedMachines;
@@ -66,13 +66,13 @@ pub struct ControlConfig {
     pub hosts_at_once: usize,
 }
 
-opaque_debug!(ControlConfig, ControlParts, AgentConversations, BootDecisions, BootObservations);
+opaque_debug!(ControlConfig, ControlParts, AgentConversations, BootDecisions, BootObserver);
 opaque_debug!(ImageFetches, InstanceReports, NetworkLog);
 
 /// The parts of control. Those that listeners call are public.
 pub struct ControlParts {
     pub network: NetworkLog,
-    pub observations: BootObservations,
+    pub observations: BootObserver,
     pub boots: BootDecisions,
     pub agents: AgentConversations,
     pub instances: InstanceReports,
@@ -96,8 +96,7 @@ impl ControlParts {
         let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost")?.with_reserve();
         let secrets: Objects<Secret> = Objects::new(&core, "", "Secret")?;
         let network = NetworkLog { shared: shared() };
-        let observations =
-            BootObservations { shared: shared(), network: network.clone(), boot_files: config.boot_files };
+        let observations = BootObserver { shared: shared(), network: network.clone(), boot_files: config.boot_files };
         let unowned = UnownedObjects::new(shared(), Objects::new(&core, "firesteel.dev", "DiscoveredHost")?);
         let hardware = HardwareStore { hardware: Objects::new(&core, "metal3.io", "HardwareData")? };
         let receipts = Objects::new(&core, "firesteel.dev", "Receipt")?.with_reserve();

@@ -5,9 +5,9 @@ use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 use firesteel_bmc::bmc_queue::BmcSessionGuard;
 use firesteel_bmc::ipmi::{ConsoleData, ConsoleSet, Ipmi, IpmiClient};
 use firesteel_bmc::{
-    BmcAddress, BmcBootMode, BmcCredentials, BmcInventory, BmcQueues, BmcSessionLocks, BmcTimeouts, BootSet, BootWish,
-    Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState, Redfish, RedfishClient,
-    SystemReport as Identified, Tls,
+    BmcAddress, BmcBootMode, BmcCredentials, BmcInventory, BmcQueues, BmcSessionLocks, BmcTimeouts, BootSet, Error,
+    NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState, Redfish, RedfishClient,
+    SystemReport as Identified, Tls, WantedBootOverride,
 };
 use firesteel_dial::Dialer;
 use firesteel_plan::host::BmcInputs;
@@ -61,7 +61,7 @@ pub trait BmcSession: Send + Sync {
     /// `mode` is the host's, for protocols that have no way to leave the firmware's alone.
     fn set_boot_once(&self, target: NextBootSource, mode: BmcBootMode) -> BmcAnswer<'_, BootSet>;
     /// Sets any override; `mode` is the host's, that of the wish what the owner asked for.
-    fn order_boot<'a>(&'a self, wish: BootWish<'a>, mode: BmcBootMode) -> BmcAnswer<'a, BootSet> {
+    fn order_boot<'a>(&'a self, wish: WantedBootOverride<'a>, mode: BmcBootMode) -> BmcAnswer<'a, BootSet> {
         self.set_boot_once(wish.target, mode)
     }
 
@@ -217,7 +217,7 @@ impl BmcSession for RedfishClient {
         Box::pin(RedfishClient::set_boot_once(self, target, None))
     }
 
-    fn order_boot<'a>(&'a self, wish: BootWish<'a>, _: BmcBootMode) -> BmcAnswer<'a, BootSet> {
+    fn order_boot<'a>(&'a self, wish: WantedBootOverride<'a>, _: BmcBootMode) -> BmcAnswer<'a, BootSet> {
         Box::pin(async move { RedfishClient::set_boot(self, &wish).await })
     }
 

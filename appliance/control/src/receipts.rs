@@ -14,7 +14,7 @@ pub mod grading;
 use std::sync::Arc;
 
 use firesteel_kube::{Objects, Status};
-use firesteel_plan::evidence::{BootCase, DiskWork, asks, unseen};
+use firesteel_plan::evidence::{BootEvidence, DiskWork, asks, unseen};
 use firesteel_plan::journal;
 use firesteel_resources::Receipt;
 use firesteel_resources::host_journal::{HostJournalStatus, ReceiptRecord};
@@ -123,7 +123,7 @@ impl ReceiptKeeper {
 /// What is on record of the boot of an attempt.
 fn observed_boot(attempt: u64, journal: &HostJournalStatus) -> ObservedBoot {
     let record = journal.boot.as_ref().filter(|boot| boot.attempt == attempt);
-    let not_seen = unseen(&BootCase { attempt, record, agent: journal.agent.as_ref() });
+    let not_seen = unseen(&BootEvidence { attempt, record, agent: journal.agent.as_ref() });
     let record = record.cloned().unwrap_or_default();
     ObservedBoot {
         address: record.address,

@@ -6,7 +6,7 @@ use firesteel_kube::{Core, Objects, Status};
 use firesteel_resources::HostJournal;
 use jiff::Timestamp;
 
-use crate::{Events, HostEvents, HostKey, HostQueue, Journals, Runtime, StepLocks, StoreClock, Trust};
+use crate::{Events, HostEvents, HostKey, HostQueue, HostTrust, Journals, Runtime, StepLocks, StoreClock};
 
 /// What a process makes once and gives to its controllers. Clones share all of it.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub struct Handles {
     pub runtime: Arc<dyn Runtime>,
     pub clock: StoreClock,
     /// The CA that hosts trust.
-    pub trust: Trust,
+    pub trust: HostTrust,
     pub events: Events,
     pub journals: Journals,
     pub hosts: HostEvents,
@@ -35,7 +35,7 @@ impl Handles {
         core: &Core,
         runtime: Arc<dyn Runtime>,
         clock: StoreClock,
-        trust: Trust,
+        trust: HostTrust,
         tells_events: bool,
     ) -> Result<Self, Status> {
         // What the planner says of hosts goes on when room is short.

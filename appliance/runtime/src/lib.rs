@@ -46,4 +46,4 @@ pub use queue::HostQueue;
 pub use served_configs::{ConfigsNotReady, Pending, ServedConfigs};
 pub use step_locks::{StepLock, StepLocks};
 pub use tasks::{ControllerError, Loop, Tasks};
-pub use trusted_ca::{Trust, TrustBundle};
+pub use trusted_ca::{HostTrust, TrustBundle};

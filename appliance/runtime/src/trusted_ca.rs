@@ -18,16 +18,16 @@ pub struct TrustBundle {
 
 /// The CA that hosts are to trust. Clones share it.
 #[derive(Clone)]
-pub struct Trust(Arc<TrustedCaState>);
+pub struct HostTrust(Arc<TrustedCaState>);
 
 struct TrustedCaState {
     bundle: Mutex<TrustBundle>,
     changed: watch::Sender<u64>,
 }
 
-crate::opaque_debug!(Trust);
+crate::opaque_debug!(HostTrust);
 
-impl Trust {
+impl HostTrust {
     #[must_use]
     pub fn new(bundle: TrustBundle) -> Self {
         Self(Arc::new(TrustedCaState { bundle: Mutex::new(bundle), changed: watch::Sender::new(0) }))
@@ -71,7 +71,7 @@ impl Trust {
 }
 
 /// Trusts one CA that never changes.
-impl From<&str> for Trust {
+impl From<&str> for HostTrust {
     fn from(pem: &str) -> Self {
         Self::new(TrustBundle { current: pem.to_owned(), past: Vec::new() })
     }

@@ -8,7 +8,7 @@ use firesteel_control::{BmcDriver, Control, ControlConfig, Images};
 use firesteel_kube::{Core, Status};
 use firesteel_plan::skew::MinimumVersions;
 use firesteel_rollout::{RolloutConfig, RolloutController};
-use firesteel_runtime::{ControllerError, Handles, InstanceKey, Runtime, StoreClock, Trust};
+use firesteel_runtime::{ControllerError, Handles, HostTrust, InstanceKey, Runtime, StoreClock};
 use firesteel_streams::StreamIndex;
 use futures_util::future::BoxFuture;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -29,7 +29,7 @@ pub struct ControllersConfig {
     pub nonce_key: hmac::Key,
     pub receipt_key: Ed25519KeyPair,
     /// The CA that hosts trust.
-    pub trust: Trust,
+    pub trust: HostTrust,
     /// The settings of the config server.
     pub configs: ConfigSettings,
     pub pin_sha256: String,

@@ -79,7 +79,7 @@ pub use meter::{AllowanceScope, CommitTerms, Exceeded, HistoryLimits, Measure, Q
 pub use recorded_time::RecordedTime;
 pub use seal::{KEY_BYTES, KeyId, SealingKeys, ValueSealError};
 pub use sqlite::{
-    CheckedChanges, Resealed, RestoreContext, RestoredStore, Snapshot, file_is_damaged, restore, revision_of,
+    CheckedChanges, Resealed, RestoreContext, RestoredStore, StoreSnapshot, file_is_damaged, restore, revision_of,
 };
 pub use store::Store;
 pub use store_room::{DiskBytes, LookAtDisk, ReserveUse, StorageStatus, StoreRoom};

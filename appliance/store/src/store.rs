@@ -18,7 +18,7 @@ use crate::meter::{self, CommitTerms, Exceeded, HistoryLimits, MeteredChange, Qu
 use crate::reads::Reads;
 use crate::recorded_time::RecordedTime;
 use crate::seal::{KeyId, SealingKeys};
-use crate::sqlite::{self, CheckedChanges, Commit, Resealed, ScrubStep, Snapshot, Sqlite, StoreWriterCommand};
+use crate::sqlite::{self, CheckedChanges, Commit, Resealed, ScrubStep, Sqlite, StoreSnapshot, StoreWriterCommand};
 use crate::store_room::{ReserveUse, StorageStatus, StoreRoom};
 use crate::types::{GroupResource, ListPage, ListRange, ObjectKey, Op, Revision, StoredObject, WritePrecondition};
 use crate::watch::EventStream;
@@ -120,7 +120,7 @@ impl Store {
 
     /// Copies the database as of one revision into a new file, while others write. Every change that
     /// was acknowledged before is in it. Blocks for as long as the disk needs.
-    pub fn snapshot(&self, into: &Path) -> Result<Snapshot, SnapshotError> {
+    pub fn snapshot(&self, into: &Path) -> Result<StoreSnapshot, SnapshotError> {
         match &self.inner.backend {
             StoreBackend::Sqlite(sqlite) => sqlite::snapshot(&sqlite.path, into),
             StoreBackend::Memory(_) => Err(SnapshotError::InMemory),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use firesteel_drives::port::Port;
-use firesteel_host::{HeldDisk, Host, PartitionPlace, assembled::Assembly};
+use firesteel_host::{HeldDisk, Host, PartitionPlace, assembled::AssembledDevice};
 use firesteel_images::write::{DiskReader, ExclusiveDisk};
 use firesteel_linux_host::LinuxHost;
 use firesteel_sysfs::disks::PresentDisk;
@@ -67,11 +67,11 @@ impl Host for QuiescentDisks {
         self.machine.inspect_disk(device)
     }
 
-    fn assemblies(&self, disk: &str) -> Vec<Assembly> {
+    fn assemblies(&self, disk: &str) -> Vec<AssembledDevice> {
         self.machine.assemblies(disk)
     }
 
-    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
+    fn take_apart(&self, assembly: &AssembledDevice) -> anyhow::Result<()> {
         self.machine.take_apart(assembly)
     }
 

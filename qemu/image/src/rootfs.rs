@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, bail};
 use firesteel_ramdisk::apt::Apt;
-use firesteel_ramdisk::{Flavour, ModuleSet, UnpackedKernel, fetch_kernel, sha256_hex};
+use firesteel_ramdisk::{KernelFlavour, ModuleSet, UnpackedKernel, fetch_kernel, sha256_hex};
 
 use super::overlay;
 use super::system::PackageTree;
@@ -79,7 +79,7 @@ pub(super) fn bootstrap(
     let work = super::work_folder(stages)?;
     progress("fetching Debian's kernel package");
     let apt = Apt::new(cache, SUITE, "amd64")?;
-    let kernel = UnpackedKernel::open(&fetch_kernel(&apt, Flavour::Generic)?)?;
+    let kernel = UnpackedKernel::open(&fetch_kernel(&apt, KernelFlavour::Generic)?)?;
     let filter = work.path().join("dpkg-filter");
     fs::write(&filter, dpkg_filter(&kernel)?).context("writing the filter for packages' files")?;
     drop(kernel);

@@ -1,6 +1,6 @@
 //! What firmware, disks and kernel tell the agent: identities, boot variables, module index, log.
 
-use firesteel_agent::log::{self, Log};
+use firesteel_agent::log::{self, AgentLog};
 use firesteel_efi::{device_path, load_option, order};
 use firesteel_inspect::{self as inspect, cpu, memory};
 use firesteel_modules::index::{self, Index};
@@ -21,7 +21,7 @@ pub(super) fn check(input: &[u8]) {
     let field = firesteel_wire::text::field(&text);
     assert!(field.len() <= FIELD_BYTES_MAX);
     super::assert_plain(&field);
-    let kept = Log::new(1, vec![SECRET.to_owned()]).add(LogSource::Kernel, 6, std::time::Duration::ZERO, &text);
+    let kept = AgentLog::new(1, vec![SECRET.to_owned()]).add(LogSource::Kernel, 6, std::time::Duration::ZERO, &text);
     super::assert_plain(&kept);
     assert!(kept.len() <= LOG_LINE_BYTES_MAX && !kept.contains(SECRET));
     assert!(cpu::parse(&text, "x86_64").clock_mhz.is_finite(), "a number that JSON can carry");

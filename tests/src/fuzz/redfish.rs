@@ -2,7 +2,8 @@
 
 use firesteel_bmc::address::own_path;
 use firesteel_bmc::decide::{
-    BmcBootMode, BootWish, NextBootSource, PowerAction, PowerPlan, boot_difference, etag_ladder, plan_boot, plan_power,
+    BmcBootMode, NextBootSource, PowerAction, PowerPlan, WantedBootOverride, boot_difference, etag_ladder, plan_boot,
+    plan_power,
 };
 use firesteel_bmc::model::{self, RedfishSystem, ServiceRoot};
 use firesteel_bmc::quirks::{QuirkSubject, quirks_of};
@@ -28,7 +29,8 @@ pub(super) fn check(input: &[u8]) {
         for (target, mode) in
             NextBootSource::ALL.into_iter().flat_map(|target| [(target, None), (target, Some(BmcBootMode::Uefi))])
         {
-            let wish = BootWish { mode, http_uri: Some("http://192.0.2.1/x"), ..BootWish::once(target) };
+            let wish =
+                WantedBootOverride { mode, http_uri: Some("http://192.0.2.1/x"), ..WantedBootOverride::once(target) };
             match plan_boot(&system, &wish, quirks) {
                 Ok(body) => assert!(body["Boot"]["BootSourceOverrideTarget"].is_string()),
                 Err(why) => super::assert_plain(&why.to_string()),

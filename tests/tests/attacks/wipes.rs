@@ -34,6 +34,8 @@ struct Victim<'a> {
     bmc: Option<Bmc>,
     leased: Ipv4Addr,
     disks: Vec<InventoryDisk>,
+    /// The host as it was applied.
+    applied: Value,
 }
 
 impl<'a> Victim<'a> {
@@ -47,15 +49,16 @@ impl<'a> Victim<'a> {
             field.apply(&Bmc::secret(&login));
             spec["bmc"] = bmc.named(&login);
         }
-        field.apply(&json!({
+        let applied = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "spec": spec,
             "metadata": {"name": name, "annotations": {"firesteel.dev/cleaning": cleaning.to_string()}},
-        }));
+        });
+        field.apply(&applied);
         // Before it is known by its MAC it is any unknown machine.
         let words = ["waiting for its agent's hello", "waiting for the host to boot"];
         field.until(&["describe", "host", &name], |page| words.iter().any(|words| page.contains(words)));
         let leased = Ipv4Addr::UNSPECIFIED;
-        let mut victim = Self { field, hostile, machine, bmc, leased, disks: Vec::new() };
+        let mut victim = Self { field, hostile, machine, bmc, leased, disks: Vec::new(), applied };
         let mut agent = victim.boot(1);
         victim.disks = agent.install(field, |_| {});
         field.until(&["describe", "host", &name], |page| page.contains("ProvisioningComplete"));
@@ -82,10 +85,9 @@ impl<'a> Victim<'a> {
     }
 
     fn release(&self) {
-        self.field.apply(&json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-            "metadata": {"name": name(self.machine)}, "spec": {"image": null},
-        }));
+        let mut without_image = self.applied.clone();
+        without_image["spec"].as_object_mut().unwrap().remove("image");
+        self.field.apply(&without_image);
     }
 
     /// The agent, which may not be the host's, shows that it erased the disk by the best method that there is.

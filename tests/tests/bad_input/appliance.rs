@@ -21,7 +21,7 @@ use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
 };
-use firesteel_runtime::{ControllerError, Ending, Runtime, StoreClock, Task, Tokio, Trust};
+use firesteel_runtime::{ControllerError, Ending, HostTrust, Runtime, StoreClock, Task, Tokio};
 use firesteel_store::Durability;
 use firesteel_tests::dialing;
 use jiff::{SignedDuration, Timestamp};
@@ -101,7 +101,7 @@ pub(crate) struct Appliance {
     /// How much time has passed, by each clock.
     pub(crate) passed_s: Arc<AtomicU64>,
     pub(crate) clock: StoreClock,
-    pub(crate) trust: Trust,
+    pub(crate) trust: HostTrust,
     looped: tokio::task::JoinHandle<Result<(), ControllerError>>,
     /// What becomes of objects by their owners and namespaces.
     lives: tokio::task::JoinHandle<Result<(), Status>>,
@@ -124,11 +124,11 @@ impl Appliance {
     }
 
     /// One whose config server is set up so.
-    pub(crate) async fn start_serving(data: &Path, trust: Trust, configs: ConfigSettings) -> Self {
+    pub(crate) async fn start_serving(data: &Path, trust: HostTrust, configs: ConfigSettings) -> Self {
         Self::start_whole(data, LIMITS, trust, configs).await
     }
 
-    async fn start_whole(data: &Path, limits: DownloadLimits, trust: Trust, configs: ConfigSettings) -> Self {
+    async fn start_whole(data: &Path, limits: DownloadLimits, trust: HostTrust, configs: ConfigSettings) -> Self {
         let database = data.join("resources.db");
         let key_file = KeyFile::open(&data.join(sealing::DEFAULT_FILE), &database).unwrap();
         let store = key_file.open_store(&database, Durability::default()).unwrap();
@@ -144,7 +144,7 @@ impl Appliance {
         Self::start_on(core, data, LIMITS, "a certificate".into(), ConfigSettings::default())
     }
 
-    fn start_on(core: Core, data: &Path, limits: DownloadLimits, trust: Trust, configs: ConfigSettings) -> Self {
+    fn start_on(core: Core, data: &Path, limits: DownloadLimits, trust: HostTrust, configs: ConfigSettings) -> Self {
         let images = ImageStore::open(&data.join("images")).unwrap();
         let acquirer = Acquirer::new(images, Some(&data.join("import")), dialing::web());
         let bounds = ImportBounds { logical_bytes: IMAGE_BYTES_MAX, ..ImportBounds::default() };

@@ -151,7 +151,7 @@ fn each_request_ends_with_what_the_planner_says() {
         site.run(&["unfreeze", "os", "--disk", "S1", "--yes"]).is_refused("not frozen");
         site.run(&["extend-token", "os"]).is_refused("no OS of this appliance");
         site.run(&["accept-erasure", "os"]).is_refused("none is held");
-        site.run(&["retry", "none"]).is_refused("not found");
+        site.run(&["retry", "none"]).is_refused("there is no host none");
         let refused = site.answer("os", RETRY);
         assert_eq!((&refused["outcome"], refused["number"].as_u64()), (&json!("Refused"), Some(1)), "{refused:#}");
 

@@ -242,15 +242,15 @@ fn what_an_earlier_apply_made_is_taken_over(bench: &ApplyBench) {
 /// `firesteel adopt` knows the MAC, and the file of its user may not.
 fn what_an_adopted_host_has_stays(bench: &ApplyBench) {
     let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "adopted"},
-        "spec": {"online": true, "bootMACAddress": "52:54:00:00:00:17"}});
+        "spec": {"online": true, "description": "one", "bootMACAddress": "52:54:00:00:00:17"}});
     let path = format!("{HOSTS}?fieldManager=firesteel-adopt");
     bench.runtime.block_on(bench.client.create(&path, &object)).unwrap();
-    let ended = bench.apply("adopted.yaml", &host("adopted", "online: true"));
-    assert!(ended.err.contains("the file does not have .spec.bootMACAddress, which firesteel-adopt set"), "{ended:?}");
-    bench.apply("adopted.yaml", &host("adopted", ""));
+    let ended = bench.apply("adopted.yaml", &host("adopted", "online: true, description: one"));
+    let left = "the file does not have .spec.automatedCleaningMode, .spec.bootMACAddress, which firesteel-adopt set";
+    assert!(ended.err.contains(left), "{ended:?}");
+    bench.apply("adopted.yaml", &host("adopted", "online: true"));
     let spec = bench.host("adopted")["spec"].clone();
-    assert_eq!(spec["bootMACAddress"], "52:54:00:00:00:17");
-    assert!(spec["online"] != true, "{spec}");
+    assert_eq!((&spec["bootMACAddress"], &spec["description"]), (&json!("52:54:00:00:00:17"), &json!(null)));
 }
 
 fn a_dry_run_stores_nothing(bench: &ApplyBench) {

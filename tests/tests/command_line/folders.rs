@@ -114,7 +114,7 @@ fn a_folder_of_something_else_is_refused_and_stays_as_it_is() {
         serve(&doc, &["--init"]),
         firesteel(&["image", "ls"], &doc),
         firesteel(&["image", "import", backup], &doc),
-        firesteel(&["restore", backup, "--new-keys", "--force"], &doc),
+        firesteel(&["restore", backup, "--new-keys", "--force", "--yes"], &doc),
     ] {
         let said = refused(&mut command);
         assert!(said.contains("it holds bash and copyright, which no appliance made"), "{command:?}: {said}");
@@ -135,6 +135,9 @@ fn a_first_start_that_fails_leaves_nothing() {
     fs::set_permissions(&empty, fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(path("parts/images")).unwrap();
     fs::write(path("parts/images/note"), "x").unwrap();
+    // What an appliance reads is private from then on.
+    fs::set_permissions(path("parts/images"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(path("parts/images/note"), fs::Permissions::from_mode(0o600)).unwrap();
     let before = tree(root.path());
     let key = path("keys/at-rest.key");
     let key = key.to_str().unwrap();

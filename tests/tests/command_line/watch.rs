@@ -109,7 +109,7 @@ fn sixty_hosts_are_shown_on_80_columns_and_24_lines() {
         assert!(row.contains("  registering   ERROR: "), "{row}");
     }
     assert!(
-        joined(&picture).contains(HINTS) && picture.contains("broken: \u{fffd}[2J\u{fffd}]0;owned\u{fffd}404"),
+        joined(&picture).contains(HINTS) && joined(&picture).contains("broken: \\u001b[2J\\u001b]0;owned\\u0007404"),
         "{picture}"
     );
     let shown = names.iter().filter(|name| picture.contains(name.as_str())).count();
@@ -118,10 +118,10 @@ fn sixty_hosts_are_shown_on_80_columns_and_24_lines() {
     let last = format!("and {hidden} more: {working} working, 36 provisioned, 2 available");
     assert_eq!(*lines.last().unwrap(), last, "{picture}");
 
-    fleet.run(&["halt", "--reason", "the wrong disks"]);
+    fleet.run(&["halt", "--reason", "the wrong disks", "--yes"]);
     let picture = terminal.wait_for("the halt", |picture| picture.contains("HALTED by"));
     assert!(joined(&picture).contains(": the wrong disks; `firesteel resume` ends it"), "{picture}");
-    fleet.run(&["resume"]);
+    fleet.run(&["resume", "--yes"]);
     terminal.wait_for("the end of the halt", |picture| !picture.contains("HALTED"));
 
     terminal.resize(120, 70);
@@ -202,7 +202,7 @@ fn a_watch_in_a_pipe_says_each_change_and_ends_as_it_should() {
     let mut awaited = WatchedLines::start(fleet.appliance.command(), &[gone, late, "--until", "provisioned"]);
     released.wait_for(&format!("{gone}: new"));
     awaited.wait_for(&format!("{late}: new"));
-    fleet.run(&["release", gone]);
+    fleet.run(&["release", gone, "--yes", "--no-wait"]);
     released.wait_for(&format!("{gone}: released"));
     released.wait_for(&format!(" released: {gone}"));
     assert_eq!(released.end(), (Some(0), String::new()));

@@ -40,11 +40,10 @@ fn collect(command: &clap::Command, above: &str, found: &mut Vec<CommandFlags>) 
 }
 
 /// Says of each command and flag without a place what to do.
-pub(crate) fn missing(file: &str, page: Option<&Page>, commands: &[CommandFlags]) -> Vec<String> {
-    let Some(page) = page else { return vec![format!("there is no {file}: write it, with a place for each command")] };
+pub(crate) fn missing(file: &str, pages: &[&Page], commands: &[CommandFlags]) -> Vec<String> {
     let mut faults = Vec::new();
     for CommandFlags { words, flags } in commands {
-        let lines = place_of(page, words);
+        let lines: Vec<&str> = pages.iter().flat_map(|page| place_of(page, words)).collect();
         if lines.is_empty() {
             faults.push(format!("{file} has no place for `{words}`: add a heading with its words, or a row"));
             continue;
@@ -89,13 +88,13 @@ mod tests {
             command("firesteel serve", &["--data"]),
             command("firesteel get", &["--output"]),
         ];
-        assert_eq!(missing("x.md", Some(&page), &good), Vec::<String>::new());
+        assert_eq!(missing("x.md", &[&Page::of(""), &page], &good), Vec::<String>::new());
         let bad = [
             command("firesteel get", &["--none"]),
             command("firesteel serve", &["--all"]),
             command("firesteel x", &[]),
         ];
-        let faults = missing("x.md", Some(&page), &bad);
+        let faults = missing("x.md", &[&page], &bad);
         assert!(faults.len() == 3 && faults[0].contains("no `--none` where `firesteel get` is"), "{faults:?}");
         assert!(faults[2].contains("no place for `firesteel x`"), "{faults:?}");
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::redfish::Fake;
+use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::network::with_appliance;
 use serde_json::{Value, json};
@@ -79,11 +80,14 @@ impl Bench {
         assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Changes the spec of a host.
+    /// Changes the spec of a host, as `kubectl patch --type merge` does.
     pub(crate) fn edit(&self, name: &str, spec: &Value) {
-        self.apply(&[json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": spec,
-        })]);
+        let connection = ConnectionOptions { kubeconfig: Some(self.appliance.kubeconfig()), namespace: None };
+        let path = format!("/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/{name}");
+        self.runtime.block_on(async {
+            let client = ApiClient::open(&connection).unwrap();
+            client.merge_patch(&path, &json!({"spec": spec})).await.unwrap();
+        });
     }
 
     /// A host that is to be on, with a BMC at this address.

@@ -46,7 +46,11 @@ fn host(field: &Field, metadata: &Value) {
 
 /// Sets the annotation that pauses the host, or removes it.
 fn pause(field: &Field, value: &Value) {
-    host(field, &json!({ "name": "a", "annotations": { "baremetalhost.metal3.io/paused": value } }));
+    let mut metadata = json!({ "name": "a" });
+    if !value.is_null() {
+        metadata["annotations"] = json!({ "baremetalhost.metal3.io/paused": value });
+    }
+    host(field, &metadata);
 }
 
 fn log_lines(field: &Field) -> usize {

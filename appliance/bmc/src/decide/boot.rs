@@ -61,7 +61,7 @@ impl BmcBootMode {
 
 /// An override of where the system boots from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BootWish<'a> {
+pub struct WantedBootOverride<'a> {
     pub target: NextBootSource,
     /// The override holds at each boot, not only at the next one.
     pub is_lasting: bool,
@@ -71,7 +71,7 @@ pub struct BootWish<'a> {
     pub http_uri: Option<&'a str>,
 }
 
-impl BootWish<'_> {
+impl WantedBootOverride<'_> {
     /// The next boot, in the mode that is set.
     #[must_use]
     pub fn once(target: NextBootSource) -> Self {
@@ -102,7 +102,7 @@ pub fn target_word(system: &RedfishSystem, target: NextBootSource, quirks: BmcQu
 ///
 /// # Errors
 /// [`Error::Unsupported`] where the BMC cannot boot so.
-pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Result<Value, Error> {
+pub fn plan_boot(system: &RedfishSystem, wish: &WantedBootOverride<'_>, quirks: BmcQuirks) -> Result<Value, Error> {
     let boot = system.boot.clone().unwrap_or_default();
     let allowed = boot.targets_allowed.unwrap_or_default();
     let is_offered = |word: &str| allowed.is_empty() || allowed.iter().any(|item| item == word);
@@ -149,7 +149,7 @@ pub fn plan_boot(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks)
 
 /// What the system, read again, says of an override: `None` where it has it, else its own words.
 #[must_use]
-pub fn boot_difference(system: &RedfishSystem, wish: &BootWish<'_>, quirks: BmcQuirks) -> Option<String> {
+pub fn boot_difference(system: &RedfishSystem, wish: &WantedBootOverride<'_>, quirks: BmcQuirks) -> Option<String> {
     let boot = system.boot.clone().unwrap_or_default();
     let (enabled, target) = (boot.enabled.as_deref(), boot.target.as_deref());
     let is_enabled = matches!(enabled, Some("Once" | "Continuous"));
@@ -251,7 +251,8 @@ mod tests {
     fn the_mode_is_sent_where_it_must_change() {
         let system = with_boot(json!({"BootSourceOverrideMode": "UEFI"}));
         let plan = |mode, quirks| {
-            plan_boot(&system, &BootWish { mode, ..BootWish::once(NextBootSource::Pxe) }, quirks).unwrap()
+            plan_boot(&system, &WantedBootOverride { mode, ..WantedBootOverride::once(NextBootSource::Pxe) }, quirks)
+                .unwrap()
         };
         let plain = json!({"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}});
         assert_eq!(plan(None, BmcQuirks::default()), plain);
@@ -261,7 +262,8 @@ mod tests {
         let repeats = BmcQuirks { repeats_mode: true, ..BmcQuirks::default() };
         assert_eq!(plan(Some(BmcBootMode::Uefi), repeats)["Boot"]["BootSourceOverrideMode"], "UEFI");
         assert_eq!(plan(None, repeats)["Boot"]["BootSourceOverrideMode"], "UEFI", "as it is");
-        let wish = BootWish { mode: Some(BmcBootMode::Uefi), ..BootWish::once(NextBootSource::Pxe) };
+        let wish =
+            WantedBootOverride { mode: Some(BmcBootMode::Uefi), ..WantedBootOverride::once(NextBootSource::Pxe) };
         let silent = plan_boot(&RedfishSystem::default(), &wish, BmcQuirks::default());
         assert_eq!(silent, Ok(plain), "a service that says no mode gets none");
     }
@@ -269,9 +271,10 @@ mod tests {
     #[test]
     fn once_and_lasting_have_their_words() {
         let body =
-            plan_boot(&RedfishSystem::default(), &BootWish::once(NextBootSource::Cd), BmcQuirks::default()).unwrap();
+            plan_boot(&RedfishSystem::default(), &WantedBootOverride::once(NextBootSource::Cd), BmcQuirks::default())
+                .unwrap();
         assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Once");
-        let lasting = BootWish { is_lasting: true, ..BootWish::once(NextBootSource::Pxe) };
+        let lasting = WantedBootOverride { is_lasting: true, ..WantedBootOverride::once(NextBootSource::Pxe) };
         let body = plan_boot(&RedfishSystem::default(), &lasting, BmcQuirks::default()).unwrap();
         assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Continuous");
     }
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn a_target_that_is_not_offered_is_an_error_with_the_list() {
         let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Cd"]}));
-        let plan = |target| plan_boot(&system, &BootWish::once(target), BmcQuirks::default());
+        let plan = |target| plan_boot(&system, &WantedBootOverride::once(target), BmcQuirks::default());
         assert!(plan(NextBootSource::Pxe).is_ok());
         assert_eq!(
             plan(NextBootSource::UefiHttp),
@@ -292,7 +295,7 @@ mod tests {
     fn an_override_is_taken_back_in_the_words_that_the_service_has() {
         let back = |allowed: Value, quirks| {
             let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": allowed}));
-            let body = plan_boot(&system, &BootWish::once(NextBootSource::None), quirks).unwrap();
+            let body = plan_boot(&system, &WantedBootOverride::once(NextBootSource::None), quirks).unwrap();
             let word = |name: &str| body["Boot"][name].as_str().unwrap().to_owned();
             format!("{} {}", word("BootSourceOverrideEnabled"), word("BootSourceOverrideTarget"))
         };
@@ -319,7 +322,10 @@ mod tests {
     #[test]
     fn the_uri_of_an_http_boot_goes_where_it_is_taken() {
         let uri = |boot: Value, quirks| {
-            let wish = BootWish { http_uri: Some("http://10.0.0.1/x.efi"), ..BootWish::once(NextBootSource::UefiHttp) };
+            let wish = WantedBootOverride {
+                http_uri: Some("http://10.0.0.1/x.efi"),
+                ..WantedBootOverride::once(NextBootSource::UefiHttp)
+            };
             plan_boot(&with_boot(boot), &wish, quirks).map(|body| body["Boot"].get("HttpBootUri").cloned())
         };
         assert_eq!(uri(json!({"HttpBootUri": null}), BmcQuirks::default()), Ok(Some(json!("http://10.0.0.1/x.efi"))));
@@ -336,25 +342,29 @@ mod tests {
 
     #[test]
     fn read_back_tells_set_from_forgotten() {
-        let tells = |system: &RedfishSystem, wish: BootWish<'_>| boot_difference(system, &wish, BmcQuirks::default());
-        let pxe = BootWish::once(NextBootSource::Pxe);
+        let tells =
+            |system: &RedfishSystem, wish: WantedBootOverride<'_>| boot_difference(system, &wish, BmcQuirks::default());
+        let pxe = WantedBootOverride::once(NextBootSource::Pxe);
         assert_eq!(tells(&set("Once", "Pxe"), pxe), None);
         assert_eq!(tells(&set("Continuous", "Pxe"), pxe).as_deref(), Some("Continuous Pxe"), "once was wanted");
-        assert_eq!(tells(&set("Continuous", "Pxe"), BootWish { is_lasting: true, ..pxe }), None);
-        assert_eq!(tells(&set("Once", "Pxe"), BootWish { is_lasting: true, ..pxe }).as_deref(), Some("Once Pxe"));
+        assert_eq!(tells(&set("Continuous", "Pxe"), WantedBootOverride { is_lasting: true, ..pxe }), None);
+        assert_eq!(
+            tells(&set("Once", "Pxe"), WantedBootOverride { is_lasting: true, ..pxe }).as_deref(),
+            Some("Once Pxe")
+        );
         assert_eq!(tells(&set("Disabled", "Pxe"), pxe).as_deref(), Some("Disabled Pxe"));
         assert_eq!(tells(&set("Once", "Hdd"), pxe).as_deref(), Some("Once Hdd"));
-        let none = BootWish::once(NextBootSource::None);
+        let none = WantedBootOverride::once(NextBootSource::None);
         assert_eq!(tells(&set("Disabled", "Pxe"), none), None);
         assert_eq!(tells(&set("Once", "Pxe"), none).as_deref(), Some("Once Pxe"));
         assert_eq!(tells(&RedfishSystem::default(), none), None);
         assert_eq!(tells(&RedfishSystem::default(), pxe).as_deref(), Some("nothing nothing"));
         let usb = BmcQuirks { virtual_cd_is_usb_cd: true, ..BmcQuirks::default() };
-        assert_eq!(boot_difference(&set("Once", "UsbCd"), &BootWish::once(NextBootSource::Cd), usb), None);
+        assert_eq!(boot_difference(&set("Once", "UsbCd"), &WantedBootOverride::once(NextBootSource::Cd), usb), None);
         let other_mode = with_boot(json!({
             "BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideMode": "Legacy",
         }));
-        let uefi = BootWish { mode: Some(BmcBootMode::Uefi), ..pxe };
+        let uefi = WantedBootOverride { mode: Some(BmcBootMode::Uefi), ..pxe };
         assert_eq!(tells(&other_mode, uefi).as_deref(), Some("Once Pxe, mode Legacy"));
     }
 

@@ -11,7 +11,7 @@ pub(crate) const MANAGER: &str = "firesteel";
 
 /// The names of plain writes that an earlier `firesteel apply` made. Requests to a host have this name, too.
 const EARLIER: &[&str] = &["firesteel-cli"];
-/// The same for the Provisioning object: the appliance itself made it, from the file of `serve --provisioning`.
+/// The names of such writes to the Provisioning object: the appliance itself made it, from `serve --provisioning`.
 const EARLIER_OF_PROVISIONING: &[&str] = &["firesteel-cli", "firesteel"];
 
 /// What `firesteel lock`, `firesteel retry` and their like write: an apply never takes these out.

@@ -48,6 +48,7 @@ impl ApplyTarget {
         check_segment("metadata.name", name)?;
         let namespace = if kind.namespaced {
             let own = text("/metadata/namespace");
+            check_segment("metadata.namespace", own.unwrap_or(namespaces.usual))?;
             if let (Some(own), Some(required)) = (own, namespaces.required) {
                 ensure!(
                     own == required,
@@ -55,9 +56,7 @@ impl ApplyTarget {
                      or leave the flag out"
                 );
             }
-            let namespace = own.unwrap_or(namespaces.usual);
-            check_segment("metadata.namespace", namespace)?;
-            namespace.to_owned()
+            own.unwrap_or(namespaces.usual).to_owned()
         } else {
             String::new()
         };

@@ -29,7 +29,7 @@ impl PrintedWarnings {
 /// Reads the texts of a header. It is a list of `code agent "text"`, each with a date in quotes or without one; a
 /// backslash in quotes stands before a letter that is meant as it is (RFC 9110, section 5.6.4).
 ///
-/// Of a header in another form, the whole is the text: a warning is not lost because it is badly written.
+/// A header in another form is the text as a whole: a warning is not lost because it is badly written.
 fn texts(header: &[u8]) -> Vec<String> {
     let header = String::from_utf8_lossy(header);
     read(&header).unwrap_or_else(|| vec![header.trim().to_owned()])

@@ -8,7 +8,7 @@ use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_resources::{BareMetalHost, HostJournal};
 
 use crate::client::warn_and_default;
-use crate::table::{clean, terminal_width};
+use crate::table::clean;
 use crate::{ApiClient, get, kinds, plan};
 
 /// A host of one namespace, by its name.
@@ -116,12 +116,12 @@ impl HostDeletion {
         Ok(Self { summary, preview: plan::fetch(client, host).await?, is_forced })
     }
 
-    /// The summary of the host, and the fate of each disk.
-    pub(crate) fn text(&self) -> String {
+    /// The summary of the host, and the fate of each disk, for a terminal of this width.
+    pub(crate) fn text(&self, width: usize) -> String {
         let disks = if self.is_forced {
-            plan::render_kept(&self.preview, terminal_width())
+            plan::render_kept(&self.preview, width)
         } else {
-            plan::render_deletion(&self.preview, terminal_width())
+            plan::render_deletion(&self.preview, width)
         };
         self.summary.text() + &disks
     }
@@ -134,6 +134,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::table::UNBOUNDED;
 
     #[test]
     fn host_os_consumer_and_each_disk_are_named() {
@@ -162,7 +163,7 @@ mod tests {
         let deletion = ActionPreview { disks, ..ActionPreview::default() };
         let preview = Preview { deletion, inspected_at: "then".into(), ..Preview::default() };
         let mut all = HostDeletion { summary, preview, is_forced: false };
-        let text = all.text();
+        let text = all.text(UNBOUNDED);
         for part in [
             "rack1-07",
             "provisioned",
@@ -177,7 +178,7 @@ mod tests {
         }
         assert!(!text.contains("u:p@") && !text.contains('\u{1b}'), "{text}");
         all.is_forced = true;
-        let text = all.text();
+        let text = all.text(UNBOUNDED);
         assert!(text.contains("No disk is cleaned") && !text.contains("erased (full)"), "{text}");
     }
 }

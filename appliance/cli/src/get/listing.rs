@@ -141,6 +141,18 @@ pub(crate) fn missing(client: &ApiClient, kind: CliKind, name: &str, error: anyh
     anyhow!("could not get {what}{place}: {error:#}; `firesteel get {word}` shows what is there{elsewhere}")
 }
 
+/// Makes the error of a request for a host that is not there. Another error stays as it is.
+pub(crate) fn missing_host(client: &ApiClient, name: &str, error: anyhow::Error) -> anyhow::Error {
+    if code_of(&error) != Some(404) {
+        return error;
+    }
+    let place = clean(&client.namespace);
+    anyhow!(
+        "there is no host {name} in namespace {place}; `firesteel get hosts` shows what is there, and -A what is in all \
+         namespaces"
+    )
+}
+
 /// Prints listings in a form.
 ///
 /// # Errors
@@ -225,10 +237,10 @@ async fn print_tables(
         } else {
             server_table::read(client, listing, is_wide, width).await?
         };
-        if text.is_empty() && found_errors.is_empty() {
-            print_text(&listing.nothing(client));
+        let shown = if text.is_empty() && found_errors.is_empty() { listing.nothing(client) } else { text };
+        if !shown.is_empty() {
+            print_text(&(shown + &notes));
         }
-        print_text(&(text + &notes));
         errors.extend(found_errors);
     }
     Ok(errors)

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 #[cfg(test)]
 pub(super) use self::hosts::FleetListing;
-pub(super) use self::listing::missing;
 use self::listing::{ListingOptions, ObjectListing};
+pub(super) use self::listing::{missing, missing_host};
 use super::object_words::{self, KindSelection};
 use super::usage::wrong_use;
 use super::{ApiClient, OutputFormat, kinds};

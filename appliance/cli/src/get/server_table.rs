@@ -121,8 +121,8 @@ mod tests {
             let server = ServerTable::of(&answer, is_wide, everywhere);
             server.table(server.rows(&answer)).render(80)
         };
-        assert_eq!(shown(false, false), "NAME  DATA\na\u{fffd}    -\n");
-        assert_eq!(shown(true, true), "NAMESPACE  NAME  SOURCE  DATA\nn          a\u{fffd}    x       -\n");
+        assert_eq!(shown(false, false), "NAME     DATA\na\\u001b  -\n");
+        assert_eq!(shown(true, true), "NAMESPACE  NAME     SOURCE  DATA\nn          a\\u001b  x       -\n");
     }
 
     #[test]

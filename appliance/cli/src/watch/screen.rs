@@ -3,14 +3,15 @@
 
 use console::{Style, Term, measure_text_width};
 
-use super::super::print_text;
+use super::super::output;
+use super::super::visible::clean;
 use super::layout::{LineRole, ScreenLine};
 
 /// Opens the other page and hides the cursor.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
 /// Shows the cursor and closes the other page.
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
-/// While this is off, a line that is wider than it was measured breaks no other one.
+/// Turns wrapping off: a line that is wider than it was measured then breaks no other one.
 const WRAP_OFF: &str = "\x1b[?7l";
 const WRAP_ON: &str = "\x1b[?7h";
 const ERASE_LINE_END: &str = "\x1b[K";
@@ -46,15 +47,15 @@ impl WatchScreen {
     /// Draws these lines, and nothing where there is none.
     pub(super) fn draw(&mut self, lines: &[ScreenLine], size: ScreenSize) {
         if !std::mem::replace(&mut self.is_open, true) {
-            print_text(OPEN);
+            output::draw(OPEN);
         }
-        print_text(&painted(lines, size, console::colors_enabled()));
+        output::draw(&painted(lines, size, console::colors_enabled()));
     }
 
     /// Gives the terminal back as it was.
     pub(super) fn close(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            print_text(CLOSE);
+            output::draw(CLOSE);
         }
     }
 }
@@ -69,9 +70,11 @@ impl Drop for WatchScreen {
 fn painted(lines: &[ScreenLine], size: ScreenSize, has_colors: bool) -> String {
     let mut text = WRAP_OFF.to_owned();
     for (index, line) in lines.iter().take(size.height).enumerate() {
-        text.push_str(&format!("\x1b[{};1H{}", index + 1, styled(line, has_colors)));
+        // Whatever the lines are made of: only this file's own sequences reach the terminal.
+        let shown = clean(&line.text);
+        text.push_str(&format!("\x1b[{};1H{}", index + 1, styled(&shown, line.role, has_colors)));
         // In the last column it would erase the letter there.
-        if measure_text_width(&line.text) < size.width {
+        if measure_text_width(&shown) < size.width {
             text.push_str(ERASE_LINE_END);
         }
     }
@@ -81,15 +84,15 @@ fn painted(lines: &[ScreenLine], size: ScreenSize, has_colors: bool) -> String {
     text + WRAP_ON
 }
 
-fn styled(line: &ScreenLine, has_colors: bool) -> String {
-    let style = match line.role {
+fn styled(text: &str, role: LineRole, has_colors: bool) -> String {
+    let style = match role {
         LineRole::Title => Style::new().bold(),
         LineRole::Alert => Style::new().yellow().bold(),
         LineRole::Heading => Style::new().dim(),
         LineRole::Failing => Style::new().red(),
         LineRole::Plain => Style::new(),
     };
-    style.force_styling(has_colors).apply_to(&line.text).to_string()
+    style.force_styling(has_colors).apply_to(text).to_string()
 }
 
 #[cfg(test)]
@@ -105,5 +108,7 @@ mod tests {
         assert_eq!(plain, "\x1b[?7l\x1b[1;1Habcd\x1b[2;1He\x1b[K\x1b[3;1H\x1b[J\x1b[?7h");
         assert_eq!(painted(&lines, size(4, 1), false), "\x1b[?7l\x1b[1;1Habcd\x1b[?7h");
         assert!(painted(&lines, size(4, 3), true).contains("\x1b[31me\x1b[0m"), "colours end with their line");
+        let hostile = painted(&[line(LineRole::Plain, "a\x1b[2J")], size(40, 1), false);
+        assert!(hostile.contains("a\\u001b[2J") && !hostile.contains("\x1b[2J"), "{hostile:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! What one call does with a BMC that let us in.
 
 use firesteel_bmc::{
-    BmcBootMode, BootSet, BootVia, BootWish, Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState,
-    SystemReport as Identified,
+    BmcBootMode, BootSet, BootVia, Error, NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState,
+    SystemReport as Identified, WantedBootOverride,
 };
 use firesteel_plan::host::BmcAction;
 
@@ -24,15 +24,15 @@ pub(super) struct Booting<'a> {
 impl Booting<'_> {
     /// The override for one boot into our ramdisk. There is no image for a CD: such a host netboots, which its
     /// condition says.
-    fn desired_boot(&self) -> BootWish<'_> {
+    fn desired_boot(&self) -> WantedBootOverride<'_> {
         match self.via {
             BootVia::Pxe | BootVia::VirtualCd => {
-                BootWish { mode: self.wanted_mode, ..BootWish::once(NextBootSource::Pxe) }
+                WantedBootOverride { mode: self.wanted_mode, ..WantedBootOverride::once(NextBootSource::Pxe) }
             }
-            BootVia::UefiHttp => BootWish {
+            BootVia::UefiHttp => WantedBootOverride {
                 mode: Some(BmcBootMode::Uefi),
                 http_uri: Some(self.loader),
-                ..BootWish::once(NextBootSource::UefiHttp)
+                ..WantedBootOverride::once(NextBootSource::UefiHttp)
             },
         }
     }

@@ -33,7 +33,7 @@ enum Sequence {
 
 /// One serial port.
 #[derive(Debug, Default)]
-pub(crate) struct ConsoleScreen {
+pub(crate) struct ConsoleLines {
     line: String,
     /// Bytes of a character that is not whole.
     part: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct ConsoleScreen {
     row: Option<u32>,
 }
 
-impl ConsoleScreen {
+impl ConsoleLines {
     /// Takes bytes; the lines that they end go to `out`, without empty ones.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<String>) {
         for byte in bytes {
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &[u8]) -> Vec<String> {
-        let (mut lines, mut out) = (ConsoleScreen::default(), Vec::new());
+        let (mut lines, mut out) = (ConsoleLines::default(), Vec::new());
         lines.feed(text, &mut out);
         lines.flush(&mut out);
         out
@@ -226,7 +226,7 @@ mod tests {
             cut in 0usize..600,
         ) {
             let whole = lines(&bytes);
-            let (mut cut_up, mut out) = (ConsoleScreen::default(), Vec::new());
+            let (mut cut_up, mut out) = (ConsoleLines::default(), Vec::new());
             let (one, two) = bytes.split_at(cut.min(bytes.len()));
             cut_up.feed(one, &mut out);
             cut_up.feed(two, &mut out);

@@ -1,13 +1,13 @@
 //! What a serial port says, as lines that may be shown.
 
-use super::lines::{ConsoleScreen, LINE_BYTES_MAX};
+use super::lines::{ConsoleLines, LINE_BYTES_MAX};
 use super::mask::Mask;
 
 /// One serial port's text: lines without anything hidden or moving in them, and without secrets as far as these are
 /// known.
 #[derive(Debug, Default)]
 pub struct ConsoleText {
-    lines: ConsoleScreen,
+    lines: ConsoleLines,
     mask: Mask,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn parts(parts: &wire::HardwareParts) -> PartsRecord {
         nvme: some(&parts.nvme, limits::NVME_CONTROLLERS_MAX, nvme_controller),
         management: some(&parts.management, limits::MANAGEMENT_MAX, management),
         bmc: some(&parts.bmc, limits::BMC_NETWORKS_MAX, bmc_network),
-        tpm: parts.tpm.as_ref().map(|wire::Tpm { version }| TpmRecord { version: field(version) }),
+        tpm: parts.tpm.as_ref().map(|wire::InventoryTpm { version }| TpmRecord { version: field(version) }),
         notes: some(&parts.notes, limits::NOTES_MAX, |note| field(note)),
     }
 }

@@ -4,7 +4,7 @@ use firesteel_resources::host_journal::{AgentBinding, BootRecord};
 
 /// The boot of one attempt, by what is on record.
 #[derive(Clone, Copy, Debug)]
-pub struct BootCase<'a> {
+pub struct BootEvidence<'a> {
     pub attempt: u64,
     pub record: Option<&'a BootRecord>,
     pub agent: Option<&'a AgentBinding>,
@@ -12,7 +12,7 @@ pub struct BootCase<'a> {
 
 /// Names what was not seen of a boot, in words; empty where everything was that can be.
 #[must_use]
-pub fn unseen(case: &BootCase<'_>) -> Vec<String> {
+pub fn unseen(case: &BootEvidence<'_>) -> Vec<String> {
     let Some(record) = case.record.filter(|record| record.attempt == case.attempt) else {
         return vec!["how the host was booted: it is not on record".to_owned()];
     };
@@ -52,7 +52,7 @@ mod tests {
             ..AgentBinding::default()
         };
         let found = |record: Option<BootRecord>, agent: &AgentBinding| {
-            unseen(&BootCase { attempt: 4, record: record.as_ref(), agent: Some(agent) })
+            unseen(&BootEvidence { attempt: 4, record: record.as_ref(), agent: Some(agent) })
         };
         assert_eq!(found(Some(record()), &agent), [""; 0]);
         let first = BootRecord { by: BootRecord::BY_FIRST.into(), ..record() };

@@ -13,7 +13,7 @@ mod boot;
 mod erasure_request;
 mod write;
 
-pub use boot::{BootCase, unseen};
+pub use boot::{BootEvidence, unseen};
 pub use erasure_request::{DiskWork, asks};
 pub use write::{PlannedWrite, judge_write};
 

@@ -227,7 +227,10 @@ fn only_a_machine_that_the_bmc_surely_drives_is_named() {
         hint(&world).is_some_and(|(reason, _)| reason == "WrongBootMAC")
     };
     assert!(is_named(|_| {}));
-    let cases: [(&str, fn(&mut World)); 5] = [
+    let cases: [(&str, fn(&mut World)); 6] = [
+        ("a machine that was discovered before its host was created", |world| {
+            world.seen.host.metadata.creation_timestamp = Some(world.now + SignedDuration::from_secs(1));
+        }),
         ("another UUID", |world| world.seen.discovered[0].uuid = SWAPPED.replace('1', "2")),
         ("a UUID that makers leave in", |world| {
             let zero = "00000000-0000-0000-0000-000000000000";
@@ -320,7 +323,10 @@ fn the_journal_knows_the_stages_of_the_attempt() {
     let status = HostJournalStatus {
         memory: json!({"attempt": 2}),
         network: vec![
-            note("dhcp_ack", "10.0.0.9 to PXEClient", 2),
+            note("dhcp_ack", "10.0.0.9 to PXEClient architecture 7", 2),
+            note("dhcp_ack", "10.0.0.9 to the agent or an OS", 2),
+            note("dhcp_ack", "10.0.0.9 to udhcp 1.35", 2),
+            note("dhcp_offer", "10.0.0.9 to iPXE", 1),
             note("loader", "snponly.efi by tftp", 2),
             note("loader", "autoexec.ipxe by tftp", 2),
             note("no_disk", "", 2),

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use firesteel_runtime::{Trust, TrustBundle};
+use firesteel_runtime::{HostTrust, TrustBundle};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use ring::digest;
@@ -46,7 +46,7 @@ pub struct Pki {
     pub pin_sha256: String,
     /// The server's TLS 1.2 and 1.3, for Ignition, curl, kubectl and agents.
     pub server: Arc<ServerConfig>,
-    trust: Trust,
+    trust: HostTrust,
     inner: Arc<PkiState>,
 }
 
@@ -135,7 +135,7 @@ impl Pki {
         let certificates: Arc<Reloaded> = Arc::clone(&resolver);
         let mut server = server_config()?.with_no_client_auth().with_cert_resolver(certificates);
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let trust = Trust::new(trusted(&book));
+        let trust = HostTrust::new(trusted(&book));
         let inner = PkiState {
             data: data.clone(),
             names,
@@ -161,7 +161,7 @@ impl Pki {
 
     /// Returns the trusted CAs as a value that follows changes.
     #[must_use]
-    pub fn trust(&self) -> &Trust {
+    pub fn trust(&self) -> &HostTrust {
         &self.trust
     }
 

@@ -18,7 +18,7 @@ use crate::types::{GroupResource, Revision};
 
 /// A finished copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct StoreSnapshot {
     /// All changes up to this one are in it, and no other.
     pub revision: Revision,
     pub schema: i64,
@@ -54,7 +54,7 @@ pub struct RestoreContext {
     pub forgets_sealed: bool,
 }
 
-pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<Snapshot, SnapshotError> {
+pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<StoreSnapshot, SnapshotError> {
     let file = |source| SnapshotError::File { path: into.to_owned(), source };
     // SQLite takes an empty file; made here, no other user can read it.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(into).map_err(file)?;
@@ -68,7 +68,7 @@ pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<Snapshot, Snapsho
     })();
     let (revision, schema, lineage) = copied.map_err(SnapshotError::Database)?;
     let bytes = std::fs::metadata(into).map_err(file)?.len();
-    Ok(Snapshot { revision, schema, lineage, bytes })
+    Ok(StoreSnapshot { revision, schema, lineage, bytes })
 }
 
 /// How large the next copy will be at most: the pages of the database.

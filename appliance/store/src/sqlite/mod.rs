@@ -50,7 +50,7 @@ mod tests;
 mod write;
 mod writer;
 
-pub use backup::{RestoreContext, RestoredStore, Snapshot, restore, revision_of};
+pub use backup::{RestoreContext, RestoredStore, StoreSnapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
 pub use checksum_upgrade::CheckedChanges;
 pub(crate) use checksum_upgrade::check_changes;

@@ -234,7 +234,7 @@ async fn pages(endpoint: &Endpoint, load: &Load, figures: &mut Figures) -> Resul
     }
     figures.note(&format!("{} pages of 500 hosts, the last with {bytes} bytes", latencies.count()));
     let (median, tail) = (latencies.percentile_ms(50), latencies.percentile_ms(99));
-    figures.row("page of 500 hosts without gzip, median", median, "ms", Limit::AtMost(10.0), None);
+    figures.row("page of 500 hosts without gzip, median", median, "ms", Limit::TimeAtMost(10.0), None);
     figures.row("page of 500 hosts without gzip, p99", tail, "ms", Limit::None, None);
     Ok(())
 }
@@ -316,7 +316,7 @@ async fn updates(appliance: &Appliance, load: &Load, figures: &mut Figures) -> R
     done.into_iter().for_each(|one| latencies.append(one));
     let updates = f64::from(u32::try_from(latencies.count()).unwrap_or(u32::MAX));
     let what = format!("updates of hosts through HTTPS, {count} connections");
-    figures.row(&what, rate(updates, elapsed), "/s", Limit::AtLeast(1_000.0), None);
+    figures.row(&what, rate(updates, elapsed), "/s", Limit::RateAtLeast(1_000.0), None);
     let (median, tail) = (latencies.percentile_ms(50), latencies.percentile_ms(99));
     figures.row("such an update, median", median, "ms", Limit::None, None);
     figures.row("such an update, p99", tail, "ms", Limit::None, None);
@@ -364,7 +364,7 @@ async fn watched(appliance: &Appliance, load: &Load, figures: &mut Figures) -> R
     let what = format!("event of a write, {} watchers, {WATCHED_WRITES} writes/s", load.watchers);
     let (median, tail) = (latencies.percentile_ms(50), latencies.percentile_ms(99));
     figures.row(&format!("{what}, median"), median, "ms", Limit::None, None);
-    figures.row(&format!("{what}, p99"), tail, "ms", Limit::AtMost(50.0), None);
+    figures.row(&format!("{what}, p99"), tail, "ms", Limit::TimeAtMost(50.0), None);
     let count = f64::from(u32::try_from(sent.len()).unwrap_or(u32::MAX));
     figures.row("writes beside them", rate(count, load.duration), "/s", Limit::None, None);
     Ok(())

@@ -11,20 +11,32 @@ const MISSED: &str = "NO";
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     AtMost(f64),
-    AtLeast(f64),
+    /// A time on the machine that limits are for: a slower one has more.
+    TimeAtMost(f64),
+    /// A rate on that machine: a slower one needs less.
+    RateAtLeast(f64),
     /// As good as the peer, in the same run.
     AsPeer,
     None,
 }
 
 /// The table. Rows are printed as they come, too, for a run is long.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Figures {
     rows: Vec<[String; 5]>,
     notes: Vec<String>,
+    /// [`MachineSpeed::slowness`] of this machine.
+    ///
+    /// [`MachineSpeed::slowness`]: super::machine_speed::MachineSpeed::slowness
+    slowness: f64,
 }
 
 impl Figures {
+    /// Makes an empty table for a machine that is so many times slower than the one that limits are for.
+    pub(crate) fn new(slowness: f64) -> Self {
+        Self { rows: Vec::new(), notes: Vec::new(), slowness }
+    }
+
     pub(crate) fn note(&mut self, text: &str) {
         eprintln!("{text}");
         self.notes.push(text.to_owned());
@@ -34,7 +46,14 @@ impl Figures {
     pub(crate) fn row(&mut self, what: &str, figure: f64, unit: &str, limit: Limit, peer: Option<(&str, f64)>) {
         let (limit_text, within) = match (limit, peer) {
             (Limit::AtMost(limit), _) => (format!("<= {limit} {unit}"), Some(figure <= limit)),
-            (Limit::AtLeast(limit), _) => (format!(">= {limit} {unit}"), Some(figure >= limit)),
+            (Limit::TimeAtMost(limit), _) => {
+                let here = limit * self.slowness;
+                (format!("<= {} {unit}", rounded(here)), Some(figure <= here))
+            }
+            (Limit::RateAtLeast(limit), _) => {
+                let here = limit / self.slowness;
+                (format!(">= {} {unit}", rounded(here)), Some(figure >= here))
+            }
             (Limit::AsPeer, Some((name, peer))) if unit.ends_with("/s") => {
                 (format!(">= {name}'s"), Some(figure >= peer))
             }
@@ -118,15 +137,17 @@ mod tests {
     /// A run that missed its limits ended like one that held them.
     #[test]
     fn what_is_not_within_its_limit_is_named() {
-        let mut figures = Figures::default();
-        figures.row("held", 10.0, "ms", Limit::AtMost(10.0), None);
+        let mut figures = Figures::new(2.0);
+        figures.row("held", 10.0, "MiB", Limit::AtMost(10.0), None);
+        figures.row("page", 19.0, "ms", Limit::TimeAtMost(10.0), None);
+        figures.row("updates", 6.0, "/s", Limit::RateAtLeast(10.0), None);
         figures.row("without a limit", 1e9, "ms", Limit::None, Some(("peer", 1.0)));
         figures.row("as the peer", 5.0, "/s", Limit::AsPeer, Some(("peer", 5.0)));
         assert_eq!(figures.missed(), Vec::<String>::new());
-        figures.row("page", 11.0, "ms", Limit::AtMost(10.0), None);
-        figures.row("updates", 9.0, "/s", Limit::AtLeast(10.0), None);
+        figures.row("page", 21.0, "ms", Limit::TimeAtMost(10.0), None);
+        figures.row("updates", 4.0, "/s", Limit::RateAtLeast(10.0), None);
         figures.row("puts", 4.0, "/s", Limit::AsPeer, Some(("peer", 5.0)));
         assert_eq!(figures.missed().len(), 3);
-        assert_eq!(figures.missed()[0], "page: 11.0 ms, <= 10 ms");
+        assert_eq!(figures.missed()[0], "page: 21.0 ms, <= 20.0 ms");
     }
 }

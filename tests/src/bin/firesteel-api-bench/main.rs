@@ -16,6 +16,7 @@ mod client;
 mod etcd;
 mod figures;
 mod hosts;
+mod machine_speed;
 mod stores;
 
 use std::{path::PathBuf, time::Duration};
@@ -25,6 +26,7 @@ use clap::Parser;
 
 use appliance::Appliance;
 use figures::{Figures, machine};
+use machine_speed::MachineSpeed;
 
 /// Measure the API with many hosts, and the store beside etcd
 #[derive(Debug, Parser)]
@@ -73,8 +75,10 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
     let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&dir).context("making a folder for databases")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    let mut figures = Figures::default();
+    let speed = MachineSpeed::measure();
+    let mut figures = Figures::new(speed.slowness());
     figures.note(&format!("before: {}", machine()));
+    figures.note(&speed.to_string());
     runtime.block_on(async {
         if arguments.only != Some(Part::Stores) {
             measure_api(&arguments, &folder, &mut figures).await?;

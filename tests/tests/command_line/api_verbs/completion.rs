@@ -31,7 +31,7 @@ fn bash(line: &CommandLine, typed: &str) -> Vec<String> {
 fn names_kinds_and_states_are_completed() {
     let line = CommandLine::start();
     for (typed, words) in [
-        ("firesteel get ho", &["hosts"][..]),
+        ("firesteel get sec", &["secrets"][..]),
         ("firesteel get hosts ", &["a", "b"]),
         ("firesteel retry ", &["a", "b"]),
         ("firesteel describe host/", &["host/a", "host/b"]),

@@ -119,7 +119,7 @@ fn set_error(line: &CommandLine) {
 fn pages_and_errors_are_as_they_were() {
     let line = CommandLine::start();
     line.ok(&["lock", "a", "--reason", "kept for the audit of the disks until Friday, as agreed with the owner"]);
-    line.ok(&["halt", "--reason", "the wrong disks are wiped"]);
+    line.ok(&["halt", "--reason", "the wrong disks are wiped", "--yes"]);
     // Without machines to serve, the appliance says so of each host, and no more.
     for host in ["host/a", "host/b"] {
         line.ok(&["wait", host, "--for=condition=Ready=False", "--timeout=10m"]);

@@ -121,7 +121,7 @@ fn what_is_followed_goes_on_over_a_restart() {
 fn locks_and_halts_are_shown_and_hosts_are_found_by_their_macs() {
     let line = CommandLine::start();
     line.ok(&["lock", "a", "--reason", "audit"]);
-    line.ok(&["halt", "--reason", "the wrong disks are wiped"]);
+    line.ok(&["halt", "--reason", "the wrong disks are wiped", "--yes"]);
     let table = line.ok(&["get", "hosts"]);
     let row = table.lines().find(|row| row.starts_with("a ")).unwrap();
     assert!(row.contains("LOCKED: audit"), "{table}");

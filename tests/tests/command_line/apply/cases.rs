@@ -63,21 +63,21 @@ pub(super) const CASES: &[SmallFiles] = &[
     files("field-gone", "HOST\nspec: {online: true, description: a}", "HOST\nspec: {online: true}"),
     files(
         "image-gone",
-        "HOST\nspec: {image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff}}",
-        "HOST\nspec: {}",
+        "HOST\nspec: {online: true, image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff}}",
+        "HOST\nspec: {online: true}",
     ),
     files(
         "image-form",
-        "HOST\nspec: {image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff, format: raw}}",
-        "HOST\nspec: {image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff}}",
+        "HOST\nspec: {online: true, image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff, format: raw}}",
+        "HOST\nspec: {online: true, image: {url: http://a.example/b.raw, checksum: 00112233445566778899aabbccddeeff}}",
     ),
     files("label-gone", "HOST\n  labels: {a: b, c: d}", "HOST\n  labels: {a: b}"),
     files("labels-gone", "HOST\n  labels: {a: b, c: d}", "HOST"),
     files("note-gone", "HOST\n  annotations: {a.example/b: c}\nspec: {online: true}", "HOST\nspec: {online: true}"),
     files(
         "hints",
-        "HOST\nspec: {rootDeviceHints: {deviceName: /dev/sda, vendor: v}}",
-        "HOST\nspec: {rootDeviceHints: {model: m, vendor: v}}",
+        "HOST\nspec: {online: true, rootDeviceHints: {deviceName: /dev/sda, vendor: v}}",
+        "HOST\nspec: {online: true, rootDeviceHints: {model: m, vendor: v}}",
     ),
     files("finalizers", "HOST\n  finalizers: [a.example/b, a.example/c]", "HOST\n  finalizers: [a.example/c]"),
     files(
@@ -91,7 +91,11 @@ pub(super) const CASES: &[SmallFiles] = &[
     files("typo-below", "HOST\nspec: {bmc: {addres: ipmi://10.0.0.1}}", "HOST\nspec: {online: true}"),
     files("type-of-value", "HOST\nspec: {online: maybe}", "HOST\nspec: [online]"),
     files("number-for-text", "HOST\nspec: {description: 7}", "HOST\nspec: {bootMACAddress: 7}"),
-    files("bad-mac", "HOST\nspec: {bootMACAddress: no-mac}", "HOST\nspec: {bootMACAddress: \"52:54:00:00:00:77\"}"),
+    files(
+        "bad-mac",
+        "HOST\nspec: {online: true, bootMACAddress: no-mac}",
+        "HOST\nspec: {online: true, bootMACAddress: \"52:54:00:00:00:77\"}",
+    ),
     files("Bad_Name", "HOST\nspec: {online: true}", "HOST\nspec: {online: true}"),
     files("status", "HOST\nspec: {online: true}\nstatus: {poweredOn: true}", "HOST\nspec: {online: true}\nstatus: {}"),
     files(
@@ -122,7 +126,7 @@ pub(super) const CASES: &[SmallFiles] = &[
     files("map-key-gone", "MAP\ndata: {a: b, c: d}", "MAP\ndata: {a: x}"),
     files("map-bytes", "MAP\nbinaryData: {a: AAEC}", "MAP\nbinaryData: {b: AAEC}"),
     files("secret-data", "SECRET\ndata: {a: YQ==, b: Yg==}", "SECRET\ndata: {a: YQ==}"),
-    files("secret-texts", "SECRET\nstringData: {a: x}", "SECRET\nstringData: {a: y}"),
+    files("secret-texts", "SECRET\nstringData: {a: x}", "SECRET\nstringData: {a: z}"),
     files("secret-same", "SECRET\nstringData: {a: x}", "SECRET\nstringData: {a: x}"),
     files("secret-type", "SECRET\ntype: Opaque\ndata: {a: YQ==}", "SECRET\ntype: a.example/b\ndata: {a: YQ==}"),
     files(

@@ -148,6 +148,16 @@ impl FieldSet {
         leaves
     }
 
+    /// The paths, and those that lead to them.
+    pub(crate) fn with_ancestors(&self) -> Self {
+        let mut all = self.clone();
+        for node in all.children.values_mut() {
+            node.member |= !node.below.is_empty();
+            node.below = node.below.with_ancestors();
+        }
+        all
+    }
+
     /// How many paths there are.
     pub(crate) fn len(&self) -> usize {
         self.children.values().map(|node| usize::from(node.member) + node.below.len()).sum()

@@ -79,9 +79,10 @@ impl Takeover<'_> {
     pub fn after(&self, entries: &Value) -> Option<Vec<Value>> {
         let mut managed = ManagedFields::read(entries)?;
         let own = managed.0.iter().find(|entry| self.is_own(entry))?.clone();
+        let named = own.fields.with_ancestors();
         let mut is_changed = false;
         for entry in managed.0.iter_mut().filter(|entry| self.is_creator(entry, &own)) {
-            let left = entry.fields.clone().difference(&own.fields);
+            let left = entry.fields.clone().difference(&named);
             is_changed |= left != entry.fields;
             entry.fields = left;
         }
@@ -92,8 +93,9 @@ impl Takeover<'_> {
     pub fn left_to_creators(&self, entries: &Value, most: usize) -> Vec<CreatorFields> {
         let managed = ManagedFields::read(entries).unwrap_or_default();
         let Some(own) = managed.0.iter().find(|entry| self.is_own(entry)) else { return Vec::new() };
+        let named = own.fields.with_ancestors();
         let left = managed.0.iter().filter(|entry| self.is_creator(entry, own)).filter_map(|entry| {
-            let mut fields = entry.fields.clone().difference(&own.fields);
+            let mut fields = entry.fields.clone().difference(&named);
             fields.children.retain(|key, _| *key == field("spec"));
             let paths = fields.leaves().paths(most);
             (!paths.is_empty()).then(|| CreatorFields { creator: entry.manager.clone(), paths })
@@ -242,7 +244,7 @@ mod tests {
         let made =
             entry("maker", "Update", json!({"f:spec": {".": {}, "f:mac": {}, "f:image": {".": {}, "f:url": {}}}}));
         let both = json!([own, made]);
-        let left = json!({"f:spec": {".": {}, "f:image": {".": {}, "f:url": {}}}});
+        let left = json!({"f:spec": {"f:image": {".": {}, "f:url": {}}}});
         assert_eq!(TAKEOVER.before(&both), None);
         let expected = expected(&[("own Apply", json!({"f:spec": {"f:mac": {}}})), ("maker Update", left)]);
         let after = TAKEOVER.after(&both);
@@ -251,5 +253,10 @@ mod tests {
         let left = CreatorFields { creator: "maker".into(), paths: vec![".spec.image.url".into()] };
         assert_eq!(TAKEOVER.left_to_creators(&both, 9), [left]);
         assert_eq!(TAKEOVER.left_to_creators(&json!([own]), 9), []);
+        // A map of which the file names a part would stay, empty, when that part leaves the file.
+        let whole = entry("own", "Apply", json!({"f:spec": {"f:mac": {}, "f:image": {"f:url": {}}}}));
+        let both = json!([whole, made]);
+        assert_eq!(shown(TAKEOVER.after(&both)).len(), 1, "nothing is left to the creator");
+        assert_eq!(TAKEOVER.left_to_creators(&both, 9), []);
     }
 }

@@ -55,8 +55,8 @@ impl NetbootStage {
     pub fn of_entry(word: &str, detail: &str) -> Option<Self> {
         Some(match word {
             "dhcp_nak" => Self::NoAddress,
-            "dhcp_offer" => Self::Offered,
-            "dhcp_ack" => Self::Leased,
+            "dhcp_offer" => Self::of_lease(detail, Self::Offered)?,
+            "dhcp_ack" => Self::of_lease(detail, Self::Leased)?,
             "no_loader" => Self::NoLoader,
             "loader_failed" => Self::LoaderFailed,
             // iPXE asks for it by itself, from where it was loaded.
@@ -68,6 +68,17 @@ impl NetbootStage {
             "initramfs" => Self::Initramfs,
             _ => return None,
         })
+    }
+
+    /// Returns what an address means that was offered or leased. The detail names who asked: firmware, iPXE, or an OS
+    /// that wants an address and nothing to boot.
+    fn of_lease(detail: &str, of_firmware: Self) -> Option<Self> {
+        let (_, client) = detail.split_once(" to ")?;
+        match client {
+            "iPXE" => Some(Self::Ipxe),
+            _ if ["PXEClient", "HTTPClient"].iter().any(|class| client.starts_with(class)) => Some(of_firmware),
+            _ => None,
+        }
     }
 }
 

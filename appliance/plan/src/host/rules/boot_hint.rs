@@ -12,6 +12,7 @@
 //! is so, and an event says it once for each attempt and cause.
 
 use firesteel_facts::EventReason;
+use firesteel_resources::bare_metal_host::requests;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::host::model::{
@@ -326,7 +327,11 @@ fn first_boot(memory: &HostMemory, seen: &HostInputs) -> Option<FirstBootSilence
     let is_due = |applied: &&InstalledSystem| applied.reports_running();
     let applied = memory.applied.as_ref().filter(is_due)?;
     let is_let_alone = memory.state != HostState::Provisioned || memory.detached.is_some();
-    if is_let_alone || !seen.host.spec.online || seen.bmc.power == HostPower::Off {
+    let is_held_off = requests(&seen.host.metadata).held_off.is_some();
+    // A host with a BMC is known to be on, or nothing is known of it.
+    let may_be_off =
+        seen.bmc.power == HostPower::Off || (seen.host.spec.usable_bmc().is_some() && seen.bmc.power != HostPower::On);
+    if is_let_alone || !seen.host.spec.online || is_held_off || may_be_off {
         return None;
     }
     let instance = Some(&seen.instance).filter(|instance| instance.attempt == applied.attempt);

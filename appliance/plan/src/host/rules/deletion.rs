@@ -32,6 +32,8 @@ pub(crate) enum DeletionFate {
     LeavesDisks,
     /// No disk is cleaned, because an owner's OS is kept.
     KeepsOs,
+    /// No disk is cleaned, because its owner does not want it.
+    IsNotToClean,
     /// Disks are cleaned for this owner.
     Cleans(NextOwner),
 }
@@ -58,7 +60,15 @@ impl DeletionFate {
             | HostState::Preparing
             | HostState::Available => Self::LeavesDisks,
             HostState::Provisioning | HostState::Provisioned | HostState::Deprovisioning => {
-                if is_kept && memory.frozen.is_some() { Self::KeepsOs } else { Self::Cleans(next) }
+                // What was decided of the disks before is carried out.
+                let is_open = memory.wipe.is_none() && next == NextOwner::Same;
+                if is_kept && memory.frozen.is_some() {
+                    Self::KeepsOs
+                } else if is_open && !host.spec.cleans() {
+                    Self::IsNotToClean
+                } else {
+                    Self::Cleans(next)
+                }
             }
         }
     }
@@ -73,6 +83,7 @@ impl DeletionFate {
             }
             Self::LeavesDisks => "no disk is cleaned, because nothing is known to be installed on the host",
             Self::KeepsOs => "no disk is cleaned, because spec.externallyProvisioned keeps the OS",
+            Self::IsNotToClean => "no disk is cleaned, because spec.automatedCleaningMode is disabled",
             Self::Cleans(_) => "its disks are cleaned as `firesteel plan` shows, and then the host is let go",
         }
     }

@@ -13,6 +13,7 @@
 
 use firesteel_resources::discovered_host::BELONGS_TO_HOST;
 use firesteel_resources::{Condition, normal_mac};
+use jiff::Timestamp;
 
 use crate::host::model::{DiscoveredMachine, HostInputs, HostMemory, KnownIdentity, usable_serial};
 use crate::host::rules::identity::{self, canonical_uuid};
@@ -31,6 +32,8 @@ pub struct DrivenSystem {
     pub known: KnownIdentity,
     /// The MAC of `spec.bootMACAddress`; empty where it is not set.
     pub boot_mac: String,
+    /// When the host's own agent said hello.
+    pub agent_at: Option<Timestamp>,
 }
 
 /// Returns what a host says of its machine; nothing where its BMC names no usable UUID.
@@ -39,7 +42,8 @@ pub fn driven_system(memory: &HostMemory, seen: &HostInputs) -> Option<DrivenSys
     seen.host.spec.usable_bmc()?;
     let uuid = canonical_uuid(memory.bmc.system_uuid.as_deref()?)?;
     let known = identity::known(memory.identity.as_ref(), seen.hardware.as_ref(), seen.claim.as_ref());
-    Some(DrivenSystem { uuid, known, boot_mac: seen.host.spec.boot_mac().unwrap_or_default() })
+    let agent_at = seen.agent.as_ref().map(|agent| agent.bound_at);
+    Some(DrivenSystem { uuid, known, boot_mac: seen.host.spec.boot_mac().unwrap_or_default(), agent_at })
 }
 
 /// Says whether a machine without a host is the one that this host's BMC drives.
@@ -69,7 +73,9 @@ pub(crate) fn find(memory: &HostMemory, seen: &HostInputs) -> Option<WrongBoot> 
     let own_at = seen.agent.as_ref().map(|agent| agent.bound_at);
     let is_wrong = |machine: &&DiscoveredMachine| {
         let is_own = normal_mac(&machine.boot_mac).is_none_or(|mac| memory.macs.contains(&mac));
-        !is_own && own_at.is_none_or(|own_at| machine.last_seen > own_at) && is_its_machine(&system, machine)
+        // What was discovered before the host was created says nothing of the host's boots.
+        let is_news = [own_at, seen.host.metadata.creation_timestamp].into_iter().flatten().max();
+        !is_own && is_news.is_none_or(|known_at| machine.last_seen > known_at) && is_its_machine(&system, machine)
     };
     let mut machines: Vec<&DiscoveredMachine> = seen.discovered.iter().filter(is_wrong).collect();
     machines.sort_by(|one, other| (other.last_seen, &one.boot_mac).cmp(&(one.last_seen, &other.boot_mac)));
@@ -119,11 +125,15 @@ pub struct DrivingHost<'a> {
 /// Says of a machine without a host whose machine it is. `was_shown`: the machine has this condition.
 #[must_use]
 pub fn condition(machine: &DiscoveredMachine, owner: Option<DrivingHost<'_>>, was_shown: bool) -> Option<Condition> {
-    let Some(DrivingHost { name, system: DrivenSystem { boot_mac: own, .. } }) = owner else {
-        return was_shown.then(|| Condition::new(BELONGS_TO_HOST, false, "NoHost", ""));
-    };
-    let DiscoveredMachine { uuid, boot_mac, .. } = machine;
-    let correct = if own.is_empty() {
+    let none = || was_shown.then(|| Condition::new(BELONGS_TO_HOST, false, "NoHost", ""));
+    let Some(DrivingHost { name, system: DrivenSystem { boot_mac: own, agent_at, .. } }) = owner else { return none() };
+    let DiscoveredMachine { uuid, boot_mac, last_seen, .. } = machine;
+    if normal_mac(boot_mac).is_some_and(|mac| mac == *own) {
+        return none();
+    }
+    let correct = if agent_at.is_some_and(|agent_at| *last_seen <= agent_at) {
+        format!("{boot_mac} before the host's own agent came")
+    } else if own.is_empty() {
         format!("{boot_mac}: set spec.bootMACAddress of that host to it")
     } else {
         format!("{boot_mac}, not spec.bootMACAddress {own}: correct spec.bootMACAddress of that host")
