@@ -5,7 +5,7 @@ use firesteel_facts::shown_url;
 use firesteel_plan::host::DAMAGED;
 use firesteel_resources::bare_metal_host::annotations;
 use firesteel_resources::condition::find_condition;
-use firesteel_resources::halt::{Halt, USUAL_NAME};
+use firesteel_resources::halt::Halt;
 use firesteel_resources::{BareMetalHost, ConditionStatus, HostJournal};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::listing::{FoundObjects, ObjectListing, complete, fetch};
 use super::{list, list_in, state};
 use crate::client::{default_if_forbidden, warn_and_default};
+use crate::halt::resume_command;
 use crate::table::{self, TableRow, TextTable, clean};
 use crate::unowned_machines::Strangers;
 use crate::{ApiClient, kinds};
@@ -148,9 +149,9 @@ fn reason(host: &BareMetalHost, waits: &str) -> ShownReason {
 fn halt_line(halt: &Halt) -> String {
     let (name, spec) = (&halt.metadata.name, &halt.spec);
     let since = halt.metadata.creation_timestamp.map(|at| format!(" since {}", table::time(at))).unwrap_or_default();
-    let flag = if name == USUAL_NAME { String::new() } else { format!(" --name {name}") };
+    let resume = resume_command(name);
     format!(
-        "The fleet is halted by {}{since}: {}; no disk of any host is changed until `firesteel resume{flag}`",
+        "The fleet is halted by {}{since}: {}; no disk of any host is changed until `{resume}`",
         spec.by, spec.reason
     )
 }

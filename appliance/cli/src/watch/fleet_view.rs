@@ -7,6 +7,7 @@ use firesteel_resources::halt::USUAL_NAME;
 use firesteel_resources::host_journal::JournalProgress;
 use jiff::Timestamp;
 
+use super::super::halt::resume_command;
 use super::super::table::{clean, duration};
 use super::fleet::{ApplianceLink, FleetHost, FleetModel, WatchMoment};
 use super::goal::WatchGoal;
@@ -205,9 +206,8 @@ pub(super) struct HaltNotice {
 pub(super) fn halts(fleet: &FleetModel, moment: &WatchMoment) -> Vec<HaltNotice> {
     let of_objects = fleet.halts().iter().map(|(name, halt)| {
         let since = halt.since.map(|since| format!(" since {}", full_time(since, moment))).unwrap_or_default();
-        let flag = if name == USUAL_NAME { String::new() } else { format!(" --name {name}") };
-        let (by, reason) = (&halt.by, &halt.reason);
-        let text = clean(&format!("HALTED by {by}{since}: {reason}; `firesteel resume{flag}` ends it"));
+        let (by, reason, resume) = (&halt.by, &halt.reason, resume_command(name));
+        let text = clean(&format!("HALTED by {by}{since}: {reason}; `{resume}` ends it"));
         HaltNotice { name: clean(name), text }
     });
     let by_hosts = fleet.halt_by_hosts();
