@@ -15,7 +15,7 @@ use firesteel_plan::host::identity::canonical_uuid;
 use firesteel_plan::host::wrong_boot_mac::{DrivenSystem, DrivingHost, condition, is_its_machine};
 use firesteel_resources::condition::find_condition;
 use firesteel_resources::discovered_host::{BELONGS_TO_HOST, DiscoveredHostStatus};
-use firesteel_resources::{Condition, DiscoveredHost};
+use firesteel_resources::{Condition, ConditionStatus, DiscoveredHost};
 use firesteel_runtime::HostKey;
 
 use crate::views::{LiveHost, Views};
@@ -72,7 +72,11 @@ impl Views {
     /// Takes in which system the BMC of a host drives. Returns the hosts that are to be stepped again: this one, and
     /// those that share a UUID with it, or did.
     pub(crate) fn learn_system(&mut self, key: &HostKey, system: Option<DrivenSystem>) -> Vec<HostKey> {
-        let Some(view) = self.hosts.get_mut(key).filter(|view| view.system != system) else { return Vec::new() };
+        let Some(view) = self.hosts.get_mut(key) else { return Vec::new() };
+        view.is_system_known = true;
+        if view.system == system {
+            return Vec::new();
+        }
         let before = std::mem::replace(&mut view.system, system.clone());
         let uuids: Vec<String> = before.into_iter().chain(system).map(|system| system.uuid).collect();
         let concerns =
@@ -89,15 +93,20 @@ impl Views {
         if machines.is_empty() || self.driver_of(&system.uuid).is_some() { machines } else { Vec::new() }
     }
 
-    /// Lists the machines whose objects do not say whose they are as it is now.
+    /// Lists the machines whose objects do not say whose they are as it is now. That a machine is no host's is known
+    /// once each host was stepped: after a restart the marks stay until then.
     pub(crate) fn unmarked(&self) -> Vec<UnmarkedMachine> {
         let drivers = self.drivers();
+        let are_all_known = self.hosts.values().all(|view| view.is_system_known);
         let mark = |(name, entry): (&String, &DiscoveredEntry)| {
             let driver = drivers.get(entry.uuid.as_str()).copied().flatten();
             let driver = driver.filter(|(_, system)| is_its_machine(system, &entry.machine));
             let owner = driver.map(|(key, system)| (key.to_string(), system));
             let owner = owner.as_ref().map(|(key, system)| DrivingHost { name: key, system });
             let condition = condition(&entry.machine, owner, entry.shown.is_some())?;
+            if condition.status == ConditionStatus::False && !are_all_known {
+                return None;
+            }
             let said = |condition: &Condition| (condition.status, condition.message.clone());
             let is_shown = entry.shown.as_ref().is_some_and(|shown| said(shown) == said(&condition));
             (!is_shown).then(|| UnmarkedMachine { name: name.clone(), condition })
@@ -189,6 +198,8 @@ mod tests {
         assert_eq!(views.learn_discovered(&again), Some(key("a")), "it booted again");
         // The host goes.
         views.learn_system(&key("a"), None);
+        assert!(views.unmarked().is_empty(), "the other host was not stepped yet");
+        views.learn_system(&key("b"), None);
         assert_eq!(views.unmarked()[0].condition.status, ConditionStatus::False);
         views.forget_discovered(&marked.metadata.name);
         assert!(views.unmarked().is_empty());

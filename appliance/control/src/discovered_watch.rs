@@ -38,6 +38,7 @@ impl DiscoveredWatch {
 
     /// Writes the conditions that are missing or out of date.
     pub(crate) async fn mark_discovered(self) -> Result<(), ControllerError> {
+        self.shared.hosts.hosts_read().await;
         let mut is_behind = false;
         loop {
             let changed = self.shared.discovered_changed.notified();

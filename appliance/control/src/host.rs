@@ -80,8 +80,9 @@ impl HostReconciler {
     /// Takes in which system the host's BMC drives, and has the hosts stepped again that it concerns.
     fn learn_system(&self, key: &HostKey, seen: &plan::HostInputs, memory: &HostMemory) {
         let system = plan::host::wrong_boot_mac::driven_system(memory, seen);
+        let is_first = self.shared.views().hosts.get(key).is_some_and(|view| !view.is_system_known);
         let concerned = self.shared.views().learn_system(key, system);
-        if !concerned.is_empty() {
+        if is_first || !concerned.is_empty() {
             self.shared.discovered_changed.notify_one();
         }
         concerned.iter().for_each(|key| self.shared.queue.wake(key));

@@ -95,6 +95,8 @@ pub(crate) struct LiveHost {
     pub(crate) machine: Option<String>,
     /// The system that its BMC drives.
     pub(crate) system: Option<DrivenSystem>,
+    /// A step found out which system that is, or that none is known.
+    pub(crate) is_system_known: bool,
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
     /// What is stored of it and damaged: nothing is done with it, or given to it.

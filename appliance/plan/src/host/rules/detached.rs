@@ -72,7 +72,7 @@ fn let_go(turn: &mut StepDraft<'_>) -> HostReason {
 /// number of its boot is spent, so that it is known to be old.
 pub(crate) fn stop_work(turn: &mut StepDraft<'_>, why: &str) {
     turn.memory.power = None;
-    turn.memory.reboot = None;
+    turn.drop_reboot("it is detached");
     turn.memory.boot = None;
     turn.memory.bmc.call = None;
     // What runs on the host meanwhile is its owner's affair: no boot and no erasure before it says anything of it.

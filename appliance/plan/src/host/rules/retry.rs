@@ -41,7 +41,8 @@ pub(crate) fn take(turn: &mut StepDraft<'_>) {
         turn.memory.boot = None;
         turn.memory.clean_boot = None;
     }
-    let text = turn.with_obstacles(&format!("the host is tried again now, and its error is forgotten{failure}"));
+    let when = if turn.memory.detached.is_some() { "when it is attached again" } else { "now" };
+    let text = turn.with_obstacles(&format!("the host is tried again {when}, and its error is forgotten{failure}"));
     turn.answer(annotations::RETRY, RequestOutcome::Accepted, &text);
 }
 

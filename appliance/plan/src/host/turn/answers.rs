@@ -1,6 +1,7 @@
 //! The answers to requests: who asked for something gets a word for it, in the host's journal. A request by annotation
 //! is answered once, also where the removal of its annotation was lost.
 
+use firesteel_resources::bare_metal_host::annotations;
 use firesteel_resources::host_journal::{RequestAnswer, RequestOutcome};
 
 use crate::host::model::HostEffect;
@@ -40,6 +41,13 @@ impl StepDraft<'_> {
         let Some(last) = self.answers.of(key).filter(is_accepted).cloned() else { return };
         let answer = RequestAnswer::new(key, &last.value, outcome, message, self.now);
         self.answers.record(RequestAnswer { pending_removal: last.pending_removal, ..answer });
+    }
+
+    /// Drops a reboot that was accepted and comes to nothing.
+    pub(crate) fn drop_reboot(&mut self, why: &str) {
+        if self.memory.reboot.take().is_some() {
+            self.conclude(annotations::REBOOT, RequestOutcome::Refused, &format!("the host was not rebooted: {why}"));
+        }
     }
 
     /// Adds to an answer what shuts the gate before changes of the host's disks.

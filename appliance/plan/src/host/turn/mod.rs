@@ -171,13 +171,13 @@ impl<'a> StepDraft<'a> {
     #[track_caller]
     pub(crate) fn go_keeping_failure(&mut self, state: HostState, text: impl Into<String>) -> HostReason {
         history::end(&mut self.memory, self.now);
+        self.drop_reboot(&format!("the host goes to {}", state.word()));
         self.memory.state = state;
         history::begin(&mut self.memory, self.now);
         self.memory.since = self.now;
         self.memory.clean_failures = 0;
         self.memory.deadline = None;
         self.memory.power = None;
-        self.memory.reboot = None;
         self.memory.wipe = None;
         self.has_deadline = false;
         self.wake = Some(SignedDuration::ZERO);
