@@ -113,7 +113,13 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
     match found {
         Some(kind) => Ok(kind),
         None => {
-            let names: Vec<&str> = all().map(|kind| kind.plural).collect();
+            let mut names: Vec<&str> = Vec::new();
+            for kind in all() {
+                // Two groups have a kind of one name.
+                if !names.contains(&kind.plural) {
+                    names.push(kind.plural);
+                }
+            }
             bail!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))
         }
     }

@@ -64,8 +64,12 @@ pub(crate) async fn run(client: &ApiClient, namespace: Option<&str>, wanted: Kub
     let user = wanted.user.context("--user is needed")?;
     let role = wanted.role.context("--role is needed")?;
     let place = match (Role::of(&role).and_then(Role::needs_namespace), namespace) {
-        (Some(true), None) => bail!("the role {role} holds in one namespace: give --namespace NAME"),
-        (Some(false), Some(_)) => bail!("the role {role} holds in all namespaces: leave --namespace out"),
+        (Some(true), None) => {
+            return Err(wrong_use(format!("the role {role} holds in one namespace: give --namespace NAME")));
+        }
+        (Some(false), Some(_)) => {
+            return Err(wrong_use(format!("the role {role} holds in all namespaces: leave --namespace out")));
+        }
         (_, namespace) => namespace.unwrap_or_default(),
     };
     let subject = GrantSubject { kind: USER.to_owned(), name: user.clone(), namespace: String::new() };

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 use firesteel_appliance::text_file;
 
+use super::usage::wrong_use;
+
 /// The endings of files that are read from a folder; kubectl reads the same.
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 /// The most files of one command.
@@ -131,10 +133,11 @@ fn sources(flags: &ManifestFlags) -> anyhow::Result<Vec<ManifestSource>> {
         }
     }
     let is_input = |source: &&ManifestSource| **source == ManifestSource::StandardInput;
-    ensure!(
-        sources.iter().filter(is_input).count() <= 1,
-        "--filename {STANDARD_INPUT} is there twice, and standard input can be read once"
-    );
+    if sources.iter().filter(is_input).count() > 1 {
+        return Err(wrong_use(format!(
+            "--filename {STANDARD_INPUT} is there twice, and standard input can be read once"
+        )));
+    }
     ensure!(sources.len() <= FILES_MAX, "these are more than {FILES_MAX} files; name fewer at a time");
     Ok(sources)
 }
