@@ -74,6 +74,7 @@ impl BootWatch {
             stalled: seen.stall(now).map(ToString::to_string),
             mismatch: None,
             stages: reached(seen).into_iter().collect(),
+            is_dhcp_elsewhere: false,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Gathering what a step may look at.
 
+use firesteel_boot::AskerRule;
 use firesteel_handoff::{HandOffReading, network_data};
 use firesteel_kube::Status;
 use firesteel_plan::HostMemory;
@@ -85,6 +86,7 @@ impl HostReconciler {
         seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
         let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
         seen.netboot.stages.extend(boot_stages(journal));
+        seen.netboot.is_dhcp_elsewhere = self.asker_rule == AskerRule::FirstAsker;
         seen.discovered = views.discovered_of(key);
         seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
         seen.claims_heard = view.claims.all().to_vec();

@@ -182,7 +182,7 @@ fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, objects: HostObjects
         served: Arc::clone(&config.served),
         origins: Arc::clone(&config.origins),
     };
-    let (shared, endpoints) = (shared(), config.endpoints);
+    let (shared, endpoints, asker_rule) = (shared(), config.endpoints, config.asker_rule);
     HostReconciler {
         shared,
         hosts,
@@ -196,5 +196,6 @@ fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, objects: HostObjects
         instances,
         reader,
         endpoints,
+        asker_rule,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_boot::Endpoints;
+use firesteel_boot::{AskerRule, Endpoints};
 use firesteel_kube::{Objects, Status};
 use firesteel_plan::journal;
 use firesteel_resources::{BareMetalHost, Secret};
@@ -38,6 +38,7 @@ pub(crate) struct HostReconciler {
     pub(crate) instances: InstanceReports,
     pub(crate) reader: HandOffReader,
     pub(crate) endpoints: Endpoints,
+    pub(crate) asker_rule: AskerRule,
 }
 
 /// A step under way. It ends with this, also where no caller waits for it any more: a client that asked for a boot

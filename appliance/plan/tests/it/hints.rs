@@ -169,6 +169,17 @@ fn the_macs_that_the_bmc_lists_are_named_where_the_boot_mac_is_none_of_them() {
 
 /// It may be switched on at any time, or never.
 #[test]
+fn where_another_server_does_dhcp_its_silence_is_not_the_hosts() {
+    let mut world = booting();
+    world.seen.netboot.is_dhcp_elsewhere = true;
+    world.pass(60);
+    world.step();
+    let (reason, text) = hint(&world).unwrap();
+    assert!(reason == "NothingHeard" && !text.contains("no DHCP request"), "{text}");
+    assert!(are_in_order(&text, &["no boot script was asked for", "the other DHCP server", "Secure Boot"]), "{text}");
+}
+
+#[test]
 fn a_host_without_a_bmc_is_explained_from_its_first_request_on() {
     let mut world = World::without_bmc();
     world.settle();

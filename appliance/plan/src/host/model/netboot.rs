@@ -16,6 +16,8 @@ pub struct NetbootInputs {
     pub mismatch: Option<String>,
     /// The stages of the current attempt that the journal knows, and the last one that was seen.
     pub stages: Vec<ReachedStage>,
+    /// Another server gives addresses, so that DHCP and the fetch of a loader are not seen here.
+    pub is_dhcp_elsewhere: bool,
 }
 
 /// A stage that a boot from the network reached.

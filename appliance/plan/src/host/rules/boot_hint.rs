@@ -308,10 +308,18 @@ fn nothing_heard(memory: &HostMemory, seen: &HostInputs, silent: &str) -> String
         Some(_) => "the boot order, in which the network must come first, since the BMC has no boot override",
         None => "the boot order, in which the network must come first",
     };
+    let (missing, elsewhere) = if seen.netboot.is_dhcp_elsewhere {
+        // Its DHCP and its loader may have come, and no one here would know.
+        (
+            "no boot script was asked for",
+            "the other DHCP server does not name this appliance's loader, or Secure Boot stops that loader; or ",
+        )
+    } else {
+        ("no DHCP request, no loader, no boot script", "")
+    };
     format!(
-        "the host was switched on, and nothing was heard from {macs} {silent}: no DHCP request, no loader, no boot \
-         script. Slow firmware needs minutes. If it stays so: {another}; or it is the cable, the VLAN of the switch \
-         port, or {order}"
+        "the host is to boot from the network, and nothing was heard from {macs} {silent}: {missing}. Slow firmware \
+         needs minutes. If it stays so: {elsewhere}{another}; or it is the cable, the VLAN of the switch port, or {order}"
     )
 }
 
