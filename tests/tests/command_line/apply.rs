@@ -246,7 +246,7 @@ fn what_an_adopted_host_has_stays(bench: &ApplyBench) {
     let path = format!("{HOSTS}?fieldManager=firesteel-adopt");
     bench.runtime.block_on(bench.client.create(&path, &object)).unwrap();
     let ended = bench.apply("adopted.yaml", &host("adopted", "online: true, description: one"));
-    let left = "the file does not have .spec.automatedCleaningMode, .spec.bootMACAddress, which firesteel-adopt set";
+    let left = "the file does not have .spec.bootMACAddress, which firesteel-adopt set";
     assert!(ended.err.contains(left), "{ended:?}");
     bench.apply("adopted.yaml", &host("adopted", "online: true"));
     let spec = bench.host("adopted")["spec"].clone();

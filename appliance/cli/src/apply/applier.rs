@@ -130,11 +130,16 @@ impl Applier<'_> {
         let entries = &after["metadata"]["managedFields"];
         if takeover.is_first(&before["metadata"]["managedFields"]) {
             for left in takeover.left_to_creators(entries, LEFT_SHOWN_MAX) {
+                let is_news = |path: &&String| !has_default(&target.kind.schema, after, path);
+                let paths: Vec<&str> = left.paths.iter().filter(is_news).map(String::as_str).collect();
+                if paths.is_empty() {
+                    continue;
+                }
                 print_warning(&format!(
                     "{}: the file does not have {}, which {} set: these stay until they are in the file once and then \
                      taken out of it",
                     target.title(),
-                    left.paths.join(", "),
+                    paths.join(", "),
                     left.creator
                 ));
             }
@@ -154,4 +159,28 @@ impl Applier<'_> {
 
 fn with_query(path: &str, more: &str) -> String {
     format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict{more}")
+}
+
+/// Returns whether the field at a path has the value that the appliance gives it by itself: no user set it.
+fn has_default(schema: &Value, object: &Value, path: &str) -> bool {
+    let (mut schema, mut value) = (schema, object);
+    for name in path.split('.').skip(1) {
+        (schema, value) = (&schema["properties"][name], &value[name]);
+    }
+    !schema["default"].is_null() && schema["default"] == *value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_is_no_ones_wish() {
+        let schema = json!({"properties": {"spec": {"properties": {"mode": {"default": "metadata"}, "online": {}}}}});
+        let object = json!({"spec": {"mode": "metadata", "online": true}});
+        assert!(has_default(&schema, &object, ".spec.mode"));
+        let others = [".spec.online", ".spec.absent", ".spec", ".spec.list[name=\"a\"].x"];
+        assert!(!others.iter().any(|path| has_default(&schema, &object, path)));
+        assert!(!has_default(&schema, &json!({"spec": {"mode": "disabled"}}), ".spec.mode"));
+    }
 }

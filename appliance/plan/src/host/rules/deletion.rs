@@ -64,6 +64,8 @@ impl DeletionFate {
                 let is_open = memory.wipe.is_none() && next == NextOwner::Same;
                 if is_kept && memory.frozen.is_some() {
                     Self::KeepsOs
+                } else if is_open && consumer_data::targets(memory, next).is_empty() {
+                    Self::LeavesDisks
                 } else if is_open && !host.spec.cleans() {
                     Self::IsNotToClean
                 } else {
