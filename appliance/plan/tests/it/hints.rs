@@ -1,6 +1,6 @@
 //! Why a host does not boot, in its condition and events: by how far it came, and by the machine that its BMC drives.
 
-use firesteel_plan::host::{DiscoveredMachine, KnownIdentity, NETWORK_BOOT, NetbootStage, ReachedStage};
+use firesteel_plan::host::{DiscoveredMachine, HostPower, KnownIdentity, NETWORK_BOOT, NetbootStage, ReachedStage};
 use firesteel_plan::journal::boot_stages;
 use firesteel_resources::ConditionStatus;
 use firesteel_resources::bare_metal_host::annotations;
@@ -167,7 +167,7 @@ fn the_macs_that_the_bmc_lists_are_named_where_the_boot_mac_is_none_of_them() {
     }
 }
 
-/// It may be switched on at any time, or never.
+/// Another server's DHCP is not seen here.
 #[test]
 fn where_another_server_does_dhcp_its_silence_is_not_the_hosts() {
     let mut world = booting();
@@ -179,6 +179,7 @@ fn where_another_server_does_dhcp_its_silence_is_not_the_hosts() {
     assert!(are_in_order(&text, &["no boot script was asked for", "the other DHCP server", "Secure Boot"]), "{text}");
 }
 
+/// It may be switched on at any time, or never.
 #[test]
 fn a_host_without_a_bmc_is_explained_from_its_first_request_on() {
     let mut world = World::without_bmc();
@@ -315,6 +316,28 @@ fn an_os_that_does_not_report_is_explained_after_minutes() {
     world.seen.instance.running_at = Some(world.now);
     world.step();
     assert_eq!(shown(&world, "Running").unwrap().0, ConditionStatus::True);
+}
+
+/// A host may lie off for days after its installation.
+#[test]
+fn a_first_boot_begins_when_the_host_is_switched_on() {
+    let mut world = World::new();
+    world.run();
+    world.step();
+    for may_be_off in [HostPower::Off, HostPower::Unknown] {
+        world.seen.bmc.power = may_be_off;
+        world.pass(7200);
+        world.step();
+    }
+    world.seen.bmc.power = HostPower::Off;
+    world.step();
+    world.seen.bmc.power = HostPower::On;
+    world.pass(299);
+    world.step();
+    assert_eq!(events(&world, "FirstBootSilent"), 0);
+    world.pass(300);
+    world.step();
+    assert_eq!(events(&world, "FirstBootSilent"), 1);
 }
 
 /// A restart of the appliance forgets what it saw, and not what it wrote.

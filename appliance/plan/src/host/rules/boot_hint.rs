@@ -133,12 +133,23 @@ pub(crate) fn of_first_boot(memory: &HostMemory, seen: &HostInputs, now: Timesta
 /// Records an event for each hint that is new in this attempt, and has the host stepped when one is due.
 pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     let (seen, now) = (turn.seen, turn.now);
+    turn.memory.on_since = on_since(&turn.memory, seen, now);
     let hints = [of_boot(&turn.memory, seen, now), of_first_boot(&turn.memory, seen, now)];
     hints.into_iter().flatten().for_each(|hint| announce(turn, hint));
     let boot = silence(&turn.memory, seen).map(|silence| later(silence.since, seen.limits.boot_hint));
     let first_boot = first_boot(&turn.memory, seen).map(|silence| later(silence.since, seen.limits.first_boot_hint));
     if let Some(due) = boot.into_iter().chain(first_boot).filter(|due| *due > now).min() {
         turn.wake_by(due);
+    }
+}
+
+/// Since when an installed host is on: a host that was off for days begins its first boot when it is switched on.
+fn on_since(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Option<Timestamp> {
+    match seen.bmc.power {
+        _ if memory.state != HostState::Provisioned => None,
+        HostPower::On => memory.on_since.or(Some(now)),
+        HostPower::Off => None,
+        HostPower::Unknown => memory.on_since,
     }
 }
 
@@ -347,7 +358,8 @@ fn first_boot(memory: &HostMemory, seen: &HostInputs) -> Option<FirstBootSilence
         return None;
     }
     let fetched_at = instance.and_then(|instance| instance.config_fetched_at);
-    Some(FirstBootSilence { since: fetched_at.unwrap_or(applied.at), has_config: fetched_at.is_some() })
+    let begun_at = memory.on_since.map_or(applied.at, |on_since| on_since.max(applied.at));
+    Some(FirstBootSilence { since: fetched_at.unwrap_or(begun_at), has_config: fetched_at.is_some() })
 }
 
 /// The time that a silence has lasted, in steps; `first` is the shortest one.
