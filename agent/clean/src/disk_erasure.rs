@@ -250,10 +250,6 @@ impl DiskErasure {
     }
 
     fn exhausted(&self) -> String {
-        if self.tried.is_empty() {
-            let each: Vec<String> = self.left_out.iter().map(|left| format!("{}: {}", left.method, left.why)).collect();
-            return format!("no method can be used on this disk; {}", each.join("; "));
-        }
         let each: Vec<String> = self.tried.iter().map(|tried| format!("{}: {}", tried.method, tried.ended)).collect();
         format!("no method erased this disk; {}", each.join("; "))
     }
@@ -331,6 +327,19 @@ mod tests {
         assert!(matches!(climb.due(), ErasureMove::Stop(why) if why.contains("none was begun")));
         let closed = Abilities { closed: Some("locked".into()), ..Abilities::default() };
         assert_eq!(super::tests::climb(&closed).due(), ErasureMove::Stop("locked".into()));
+    }
+
+    /// The words reach the host's error: a person reads there how each method ended.
+    #[test]
+    fn the_end_of_the_ladder_says_how_each_method_ended() {
+        let mut climb = climb(&abilities(&[ErasureMethod::SanitizeBlock]));
+        for why in ["the drive refused it", "an I/O error at byte 0"] {
+            climb.take(MoveOutcome::Planted(Ok(())));
+            climb.take(MoveOutcome::Erased(Err(MethodFailure::Fell(why.into()))));
+        }
+        let ErasureMove::Stop(why) = climb.due() else { panic!("{:?}", climb.due()) };
+        let methods = "sanitize-block: the drive refused it; overwrite: an I/O error at byte 0";
+        assert_eq!(why, format!("no method erased this disk; {methods}"));
     }
 
     fn any_outcome() -> impl Strategy<Value = u8> {

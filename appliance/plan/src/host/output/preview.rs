@@ -110,7 +110,9 @@ impl PreviewBuilder<'_> {
         let chosen = match select_disk(&hints, &self.record.disks) {
             Ok(chosen) => Some(chosen).filter(|_| outlook.refused.is_empty()),
             Err(error) => {
-                outlook.refused = error.reason;
+                // Both are to be mended: the image first, as the installation finds it.
+                let causes = [std::mem::take(&mut outlook.refused), error.reason];
+                outlook.refused = causes.into_iter().filter(|cause| !cause.is_empty()).collect::<Vec<_>>().join("; ");
                 None
             }
         };
@@ -252,7 +254,7 @@ fn disk_outcome(sorted: &SortedDisks, disk: &DiskIdentity, fate: &str, why: &str
 mod tests {
     #![allow(clippy::panic, reason = "a test may fail")]
     use firesteel_contents::{ContentKind, ContentOwner, DiskContents, ProtectedContent};
-    use firesteel_resources::{ObjectReference, hardware::DiskRecord};
+    use firesteel_resources::{Image, ObjectReference, RootDeviceHints, hardware::DiskRecord};
 
     use super::*;
     use crate::host::model::HostState;
@@ -300,6 +302,22 @@ mod tests {
         let seen = preview(&host, &available, Some(&record));
         assert_eq!(fates(&seen.deletion), fates(&seen.outlooks[2]), "a tenant's data is erased when the host goes");
         assert!(preview(&host, &memory, None).closed[1].contains("never inspected"));
+    }
+
+    /// The disk's cause took the place of the image's: who mended it met the other one.
+    #[test]
+    fn an_installation_that_is_refused_twice_says_both_causes() {
+        let record = HardwareRecord { disks: vec![disk("/dev/sda", "A", 20)], ..HardwareRecord::default() };
+        let mut host = BareMetalHost::default();
+        host.spec.image = Some(Image { url: "oci://registry/os:1".into(), ..Image::default() });
+        host.spec.root_device_hints = Some(RootDeviceHints { serial_number: "B".into(), ..RootDeviceHints::default() });
+        let refused =
+            |host: &BareMetalHost| preview(host, &HostMemory::default(), Some(&record)).outlooks[0].refused.clone();
+        let both = refused(&host);
+        let (image, disk) = both.split_once("; no disk").unwrap_or_else(|| panic!("{both}"));
+        assert!(image.starts_with("spec.image.url: ") && disk.contains("matches"), "{both}");
+        host.spec.root_device_hints = None;
+        assert_eq!(refused(&host), image);
     }
 
     fn with(mut disk: DiskRecord, kinds: &[ContentKind]) -> DiskRecord {
