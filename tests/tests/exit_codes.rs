@@ -70,6 +70,20 @@ fn a_closed_pipe_ends_each_command_without_a_word() {
     assert_eq!(status.code(), Some(1));
 }
 
+/// These ended with 1, as what was refused.
+#[test]
+fn what_is_typed_wrong_ends_with_2() {
+    let appliance = appliance();
+    for (arguments, word) in [
+        (&["serve", "--api-only"][..], "--data is needed"),
+        (&["delete-damaged", "racks", "a"], "there is no kind \"racks\""),
+    ] {
+        let mut command = appliance.command();
+        let (code, said) = ended(command.env_remove("FIRESTEEL_DATA").args(arguments), Stdio::null());
+        assert!(code == Some(2) && said.contains(word), "{arguments:?}: {code:?}: {said}");
+    }
+}
+
 #[test]
 fn a_result_that_cannot_be_written_is_an_error() {
     let appliance = appliance();

@@ -6,6 +6,8 @@ use anyhow::bail;
 use firesteel_kube::KindInfo;
 use firesteel_resources::{kind::KindScope, kinds::KINDS};
 
+use super::usage::wrong_use;
+
 /// A kind, as far as the command line needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CliKind {
@@ -120,7 +122,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
                     names.push(kind.plural);
                 }
             }
-            bail!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))
+            Err(wrong_use(format!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))))
         }
     }
 }

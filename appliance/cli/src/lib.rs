@@ -55,7 +55,7 @@ use clap::{Args, Parser, Subcommand};
 
 use firesteel_appliance::backup::{RestoreKeySource, RestoreOptions};
 use firesteel_appliance::privacy;
-use firesteel_appliance::serve::settings::RawSettings;
+use firesteel_appliance::serve::settings::{MissingSetting, RawSettings};
 use firesteel_appliance::serve::{self};
 
 pub use client::ApiClient;
@@ -327,6 +327,7 @@ pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
     if error.is::<receipt::UnverifiedErasures>() {
         3.into()
     } else if error.is::<usage::UsageError>()
+        || error.is::<MissingSetting>()
         || error.is::<confirm::ConfirmationMissing>()
         || error.is::<diff::ComparisonError>()
     {

@@ -16,7 +16,6 @@ pub(crate) struct KindSelection {
 /// # Errors
 /// When there is no such kind, or the words mix the two ways to name an object.
 pub(crate) fn read(words: &[String]) -> anyhow::Result<Vec<KindSelection>> {
-    let kind_of = |name: &str| kinds::by_name(name).map_err(|error| wrong_use(error.to_string()));
     let Some((first, names)) = words.split_first() else {
         return Err(wrong_use("the kind is missing: write KIND, KIND NAME or KIND/NAME, such as `hosts`"));
     };
@@ -29,7 +28,7 @@ pub(crate) fn read(words: &[String]) -> anyhow::Result<Vec<KindSelection>> {
                     format!("{word:?} is not of the form KIND/NAME, as the others are: write all of them so, or none");
                 return Err(wrong_use(text));
             };
-            let kind = kind_of(kind)?;
+            let kind = kinds::by_name(kind)?;
             match found.last_mut().filter(|last| last.kind.resource() == kind.resource()) {
                 Some(last) => last.names.push(name.to_owned()),
                 None => found.push(KindSelection { kind, names: vec![name.to_owned()] }),
@@ -37,7 +36,7 @@ pub(crate) fn read(words: &[String]) -> anyhow::Result<Vec<KindSelection>> {
         }
         return Ok(found);
     }
-    let kinds: Vec<CliKind> = first.split(',').map(kind_of).collect::<Result<_, _>>()?;
+    let kinds: Vec<CliKind> = first.split(',').map(kinds::by_name).collect::<Result<_, _>>()?;
     if kinds.len() > 1 && !names.is_empty() {
         return Err(wrong_use(format!("{first} are several kinds: name objects of them as KIND/NAME")));
     }

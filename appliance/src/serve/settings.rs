@@ -19,6 +19,11 @@ use crate::image_depot::Quota;
 use crate::outbound::OutwardRules;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
+/// A setting without which the appliance cannot start is neither among the flags nor in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--{0} is needed (or `{0}` in the settings file)")]
+pub struct MissingSetting(&'static str);
+
 /// Flags of `firesteel serve`, and the keys of its settings file.
 #[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
@@ -197,7 +202,6 @@ impl RawSettings {
             Some(path) => self.clone().over(read(path)?),
             None => self,
         };
-        let needed = |what: &str| format!("--{what} is needed (or `{what}` in the settings file)");
         let console =
             if merged.console.is_empty() { vec!["tty0".to_owned(), "ttyS0".to_owned()] } else { merged.console };
         for name in &console {
@@ -211,8 +215,8 @@ impl RawSettings {
         let minimum = merged.boot_image_minimum.as_deref().map(|text| text.parse().context("boot-image-minimum"));
         let boot_image_minimum = minimum.transpose()?.unwrap_or_default();
         let outward = OutwardRules::read(&merged.allow_target, merged.proxy.as_deref(), &merged.no_proxy_for)?;
-        let data = merged.data.with_context(|| needed("data"))?;
-        anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
+        let data = merged.data.ok_or(MissingSetting("data"))?;
+        anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), MissingSetting("boot-files"));
         Ok(Settings {
             secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(sealing::DEFAULT_FILE)),
             data,
