@@ -8,7 +8,7 @@ use crate::artefacts::{PROFILE, build_programs, cargo, programs};
 use crate::progress::ProgressStep;
 
 /// The divisor of the simulation's million steps for every run of the tests. `--all` and `simulate` go all of them.
-const SIMULATED_PART: &str = "5";
+const SIMULATED_PART: &str = "10";
 /// Seeds of each damage that `--all` does to a database; every run of the tests goes a few.
 const DAMAGE_SEEDS: &str = "200";
 /// How long `--all` has each flood of the suite `attacks` last; every other run of the tests takes the suite's own five
@@ -67,7 +67,7 @@ pub fn run_slice(slice: SuiteSlice) -> anyhow::Result<()> {
     ];
     if has_nextest() {
         let partition = format!("hash:{}/{}", slice.index, slice.count);
-        let others = format!("not (package(firesteel-tests) and binary(simulation) and test(={MILLION_STEPS}))");
+        let others = format!("not (package(firesteel-simulation) and test(={MILLION_STEPS}))");
         nextest(&["--partition", &partition, "-E", &others], &long)
     } else {
         let run = ["test", "--profile", PROFILE, "--quiet", "--workspace", "--", "--skip", MILLION_STEPS];

@@ -17,7 +17,7 @@
 //! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
 //!
 //! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of
-//! `wild::a_million_steps`, and `FIRESTEEL_SIM_PART=5` asks for a fifth of it.
+//! `wild::a_million_steps`, and `FIRESTEEL_SIM_PART=10` asks for a tenth of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "seeds and counts are part of what these tests show")]
