@@ -5,7 +5,8 @@ use anyhow::bail;
 use firesteel_resources::DiscoveredHost;
 use serde_json::json;
 
-use super::{ApiClient, get, kinds, print_text, table::clean};
+use super::unowned_machines::{Strangers, same};
+use super::{ApiClient, kinds, print_text, table::clean};
 
 /// The name under which the command owns the fields of a new host. An apply of a file without the MAC leaves it there.
 pub(super) const MANAGER: &str = "firesteel-adopt";
@@ -14,7 +15,7 @@ pub(super) const MANAGER: &str = "firesteel-adopt";
 /// When no machine, or more than one, has this MAC or UUID, when it is a host's machine and not forced, or when the
 /// appliance refuses the host.
 pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str, force: bool) -> anyhow::Result<()> {
-    let all = get::discovered(client).await?;
+    let all = Strangers::read(client).await?;
     let found = choose(&all, machine)?;
     if !force {
         check_no_host(found)?;
@@ -46,8 +47,16 @@ fn check_no_host(machine: &DiscoveredHost) -> anyhow::Result<()> {
 }
 
 /// Finds the one machine with this MAC or UUID. Cloned mainboards share a UUID, so it may fit several.
-fn choose<'a>(all: &'a [DiscoveredHost], machine: &str) -> anyhow::Result<&'a DiscoveredHost> {
+fn choose<'a>(all: &'a Strangers, machine: &str) -> anyhow::Result<&'a DiscoveredHost> {
+    let Strangers { discovered: all, booting } = all;
     let found: Vec<&DiscoveredHost> = all.iter().filter(|candidate| is(candidate, machine)).collect();
+    if let Some(boot) = booting.iter().find(|boot| found.is_empty() && same(&boot.mac, machine)) {
+        bail!(
+            "{machine} was seen ({}) and is not discovered yet: its agent has to inspect it first; wait until \
+             `firesteel get hosts` shows it as discovered",
+            clean(&boot.stage)
+        );
+    }
     let macs = |machines: &[&DiscoveredHost]| -> String {
         machines.iter().map(|machine| clean(&machine.status.boot_mac)).collect::<Vec<_>>().join(", ")
     };
@@ -73,6 +82,7 @@ fn is(candidate: &DiscoveredHost, machine: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use firesteel_control::UnknownHost;
     use firesteel_resources::Condition;
     use firesteel_resources::discovered_host::BELONGS_TO_HOST;
 
@@ -99,12 +109,26 @@ mod tests {
             (machine.status.boot_mac, machine.status.uuid) = (mac.into(), uuid.into());
             machine
         };
-        let all = [machine("02:00:00:00:00:01", "SAME"), machine("02:00:00:00:00:02", "same"), machine("x", "other")];
+        let machines = [("02:00:00:00:00:01", "SAME"), ("02:00:00:00:00:02", "same"), ("x", "other")];
+        let discovered = machines.map(|(mac, uuid)| machine(mac, uuid)).to_vec();
+        let all = Strangers { discovered, ..Strangers::default() };
         let error = choose(&all, "same").unwrap_err().to_string();
         assert!(error.contains("adopt one by its MAC (02:00:00:00:00:01, 02:00:00:00:00:02)"), "{error}");
         assert_eq!(choose(&all, "02-00-00-00-00-02").unwrap().status.boot_mac, "02:00:00:00:00:02");
         assert_eq!(choose(&all, "other").unwrap().status.boot_mac, "x");
         assert!(choose(&all, "nobody").unwrap_err().to_string().contains("discovered are: 02:00:00:00:00:01"));
-        assert!(choose(&[], "same").unwrap_err().to_string().contains("start it from the network first"));
+        let none = Strangers::default();
+        assert!(choose(&none, "same").unwrap_err().to_string().contains("start it from the network first"));
+    }
+
+    /// The table shows such a machine, and the answer was that there is none.
+    #[test]
+    fn a_machine_that_boots_is_said_to_be_early() {
+        let boot =
+            UnknownHost { mac: "02:00:00:00:00:01".into(), stage: "agent registered".into(), ..UnknownHost::default() };
+        let all = Strangers { booting: vec![boot], ..Strangers::default() };
+        let error = choose(&all, "02-00-00-00-00-01").unwrap_err().to_string();
+        assert!(error.contains("(agent registered)") && error.contains("not discovered yet"), "{error}");
+        assert!(choose(&all, "02:00:00:00:00:02").unwrap_err().to_string().contains("start it from the network"));
     }
 }

@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod extend_token;
 mod follow;
+mod foreign_verbs;
 mod format;
 mod get;
 #[cfg(test)]
@@ -60,6 +61,7 @@ use firesteel_appliance::serve::{self};
 
 pub use client::ApiClient;
 pub use describe::render as describe_page;
+pub use foreign_verbs::parse;
 pub use format::OutputFormat;
 pub use output::print_error;
 use output::{print_text, print_warning};

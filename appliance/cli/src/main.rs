@@ -1,8 +1,5 @@
 //! `firesteel`: see `firesteel help`.
 
-use clap::Parser as _;
-use firesteel_cli::FiresteelCli;
-
 /// Many threads read, change and write objects of 10 kB: with the C library's allocator, a third of the processor time
 /// of an update is spent there, and it gives less memory back.
 #[global_allocator]
@@ -10,7 +7,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    match firesteel_cli::run(FiresteelCli::parse()).await {
+    match firesteel_cli::run(firesteel_cli::parse()).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             firesteel_cli::print_error(&error);

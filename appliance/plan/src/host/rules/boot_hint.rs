@@ -143,7 +143,7 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
     }
 }
 
-/// Since when an installed host is on: a host that was off for days begins its first boot when it is switched on.
+/// Returns since when an installed host is on: one that was off for days begins its first boot when it is switched on.
 fn on_since(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Option<Timestamp> {
     match seen.bmc.power {
         _ if memory.state != HostState::Provisioned => None,

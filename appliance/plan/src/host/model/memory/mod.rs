@@ -140,7 +140,7 @@ pub struct HostMemory {
     /// Hints about its boot that events were recorded for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<AnnouncedHints>,
-    /// Since when the host is on with an installed OS, as its BMC says.
+    /// When the host was first seen on with its installed OS, as its BMC says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_since: Option<Timestamp>,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
