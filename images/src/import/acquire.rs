@@ -188,7 +188,7 @@ impl Acquirer {
         progress: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
         if let Some(StatedChecksum::Digest(checksum)) = stated(request)?
-            && let Some(image) = self.stored(&checksum, &request.url).await?
+            && let Some(image) = self.stored(&checksum, request).await?
         {
             return Ok(image);
         }
@@ -196,7 +196,7 @@ impl Acquirer {
         let pass = self.lanes.downloads.enter(&request.owner, waiting(&progress, 0)).await;
         let expected = self.expected(request).await?;
         if let Some(checksum) = &expected
-            && let Some(image) = self.stored(checksum, &request.url).await?
+            && let Some(image) = self.stored(checksum, request).await?
         {
             return Ok(image);
         }

@@ -2,18 +2,39 @@
 
 use firesteel_facts::shown_url;
 
-use super::acquire::{AcquireError, Acquirer};
+use super::acquire::{AcquireError, Acquirer, ImageRequest};
 use super::artifact::{Acquired, ArtifactRequest, StoredArtifact, state};
 use super::checksum::Checksum;
+use super::error::ImportError;
 use super::format::ImportFormat;
 use super::store::{RecordOrigin, SourceRecord, StoreError, StoredImage};
 
+/// Checks that a file with this checksum had the declared format. Of a file that was stored as it is, none is known.
+fn check_declared(image: &StoredImage, checksum: &Checksum, declared: ImportFormat) -> Result<(), ImportError> {
+    let sources = image.meta.sources.iter().filter(|source| source.has(checksum));
+    let formats: Vec<ImportFormat> = sources.filter_map(|source| source.formats.last().copied()).collect();
+    match formats.first() {
+        Some(&found) if !formats.contains(&declared) => Err(ImportError::Declared { declared, found }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl Acquirer {
-    /// What is stored of a checksum, on a thread that may wait for a removal.
-    pub(super) async fn stored(&self, checksum: &Checksum, url: &str) -> Result<Option<StoredImage>, AcquireError> {
-        let (store, checksum) = (self.store().clone(), checksum.clone());
-        let looked = tokio::task::spawn_blocking(move || store.used_by_source(&checksum)).await;
-        Ok(looked.map_err(|_| AcquireError::Ended { url: shown_url(url) })??)
+    /// What is stored of a checksum, on a thread that may wait for a removal. A declared format is compared with what
+    /// the file was when it was downloaded.
+    pub(super) async fn stored(
+        &self,
+        checksum: &Checksum,
+        request: &ImageRequest,
+    ) -> Result<Option<StoredImage>, AcquireError> {
+        let (store, wanted) = (self.store().clone(), checksum.clone());
+        let looked = tokio::task::spawn_blocking(move || store.used_by_source(&wanted)).await;
+        let found = looked.map_err(|_| AcquireError::Ended { url: shown_url(&request.url) })??;
+        if let (Some(image), Some(declared)) = (&found, request.declared) {
+            check_declared(image, checksum, declared)
+                .map_err(|source| AcquireError::Import { url: shown_url(&request.url), source: Box::new(source) })?;
+        }
+        Ok(found)
     }
 
     /// What is there of an artifact already. What was seen here comes before what a bundle says, and that counts only

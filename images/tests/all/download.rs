@@ -12,8 +12,8 @@ use firesteel_dial::{Dialer, Targets};
 use firesteel_facts::Sha256;
 use firesteel_images::http::{Download, DownloadLimits, HttpError, HttpReader};
 use firesteel_images::import::{
-    AcquireError, Acquirer, AcquisitionStage, DOWNLOADS_AT_ONCE, ImageRequest, ImageStore, LocalError, StoredImage,
-    WebClient,
+    AcquireError, Acquirer, AcquisitionStage, DOWNLOADS_AT_ONCE, ImageRequest, ImageStore, ImportFormat, LocalError,
+    StoredImage, WebClient,
 };
 
 use crate::{artifacts::web, disks::gpt_image};
@@ -246,6 +246,25 @@ async fn an_image_is_acquired_once_for_one_checksum() {
     assert_eq!(server.requests().len(), 1);
     let left = fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 2, "only the image and its metadata");
+}
+
+/// What was stored already was installed under any declared format.
+#[tokio::test]
+async fn a_declared_format_is_compared_with_what_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = gpt_image(4 << 20, 512);
+    let server = Server::new(vec![whole(&image, image.len())]);
+    let request = |declared| ImageRequest {
+        url: server.url.clone(),
+        checksum: Sha256::of(&image).to_string(),
+        declared,
+        ..ImageRequest::default()
+    };
+    acquire(dir.path(), None, &request(None)).await.unwrap();
+    let error = acquire(dir.path(), None, &request(Some(ImportFormat::Qcow2))).await.unwrap_err();
+    assert!(error.explain().contains("declared as qcow2, but it is raw"), "{}", error.explain());
+    acquire(dir.path(), None, &request(Some(ImportFormat::Raw))).await.unwrap();
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

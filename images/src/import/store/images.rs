@@ -41,9 +41,7 @@ impl ImageStore {
     /// The image that a download with this checksum gave before. One that was seen here comes before one of which only
     /// a bundle says so.
     pub fn by_source(&self, checksum: &Checksum) -> Result<Option<StoredImage>, StoreError> {
-        let text = checksum.to_string();
-        let gave = |source: &SourceRecord| source.checksum == text || format!("sha256:{}", source.sha256) == text;
-        self.find_source(&gave)
+        self.find_source(&|source| source.has(checksum))
     }
 
     /// Finds an image as [`Self::by_source`] does, to use it: one that is just being removed is waited for, and found

@@ -5,6 +5,7 @@ use std::{io, path::PathBuf};
 use firesteel_facts::Sha256;
 use serde::{Deserialize, Serialize};
 
+use crate::import::checksum::Checksum;
 use crate::import::format::ImportFormat;
 
 /// Places that one image is remembered to come from.
@@ -127,6 +128,14 @@ pub struct SourceRecord {
     pub witness: RecordOrigin,
     #[serde(default, skip_serializing_if = "ImportNotes::is_empty")]
     pub notes: ImportNotes,
+}
+
+impl SourceRecord {
+    /// Returns whether the file had this checksum.
+    pub(crate) fn has(&self, checksum: &Checksum) -> bool {
+        let text = checksum.to_string();
+        self.checksum == text || format!("sha256:{}", self.sha256) == text
+    }
 }
 
 /// What was odd about a file that was imported all the same.
