@@ -15,7 +15,7 @@ pub enum Error {
     #[error("bmc.address does not name a BMC that may be asked: {detail}")]
     TargetRefused { detail: String },
     #[error(
-        "the BMC's certificate or TLS was refused ({detail}): give its CA, or set bmc.disableCertificateVerification"
+        "the BMC's certificate or TLS was refused ({detail}): give its CA by `firesteel serve --bmc-ca`, or set bmc.disableCertificateVerification"
     )]
     Tls { detail: String },
     #[error(
@@ -34,7 +34,7 @@ pub enum Error {
     #[error("the BMC knows no such user: check username in the Secret of bmc.credentialsName")]
     UnknownUser,
     #[error(
-        "the BMC has another password for this user, or hides that it does not know him: check username and password \
+        "the BMC has another password for this user, or hides that it does not know the user: check username and password \
          in the Secret of bmc.credentialsName"
     )]
     WrongPassword,

@@ -25,7 +25,10 @@ pub fn unseen(case: &BootEvidence<'_>) -> Vec<String> {
         (record.hello_at.is_some(), "that all bytes of kernel and initramfs were sent before the agent spoke"),
         (!record.agent_sha256.is_empty(), "which agent is in the ramdisk: its manifest does not say"),
         (names_itself, "which agent spoke: it does not say"),
-        (is_compared, "that it is the machine of an earlier inspection: there was no UUID or serial number to compare"),
+        (
+            is_compared,
+            "that it is the machine of an earlier inspection: there was none, or no UUID or serial number to compare",
+        ),
     ];
     looked_at.into_iter().filter(|(was_seen, _)| !was_seen).map(|(_, what)| what.to_owned()).collect()
 }

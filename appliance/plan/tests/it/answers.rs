@@ -187,7 +187,7 @@ fn a_deletion_is_answered_with_what_is_done_to_the_disks() {
     assert!(answer(available()).contains("no disk is cleaned"));
     let mut halted = provisioned();
     halted.halt();
-    assert!(answer(halted).contains("for now: halted by ann"));
+    assert!(answer(halted).contains("its disks wait: halted by ann"));
     let mut locked = provisioned();
     locked.annotate(annotations::LOCK, "audit");
     assert!(answer(locked).contains("firesteel unlock a"));

@@ -51,9 +51,10 @@ pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
         ),
     ];
     let set = rows.iter().filter(|(_, set, _)| *set).map(|(field, _, why)| (*field, *why));
-    set.chain(image.and_then(unwritable))
-        .map(|(field, why)| format!("{field} is accepted but not acted on: {why}"))
-        .collect()
+    let ignored = set.map(|(field, why)| format!("{field} is accepted but not acted on: {why}"));
+    let ends_in_error = image.and_then(unwritable);
+    let ends_in_error = ends_in_error.map(|(field, why)| format!("{field} ends in an error of the host: {why}"));
+    ignored.chain(ends_in_error).collect()
 }
 
 #[cfg(test)]

@@ -390,7 +390,7 @@ fn images_that_upstream_takes_are_taken_with_a_warning() {
     ] {
         let Admission { causes, warnings, .. } = judge(json!({"image": image}));
         assert!(causes.is_empty(), "{image}: {}", summary(&causes));
-        let wanted = format!("{field} is accepted but not acted on");
+        let wanted = format!("{field} ends in an error of the host");
         assert!(warnings.len() == 1 && warnings[0].starts_with(&wanted), "{image}: {warnings:?}");
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn take(turn: &mut StepDraft<'_>) {
         turn.warn(EventReason::RetryRefused, text);
         return;
     }
-    let failure = turn.memory.failure.as_ref().map(|failure| format!(" ({})", failure.message)).unwrap_or_default();
+    let failure = turn.memory.failure.as_ref();
+    let failure = failure.map(|failure| format!(", and its error is forgotten ({})", failure.message));
     path_binding::ask(turn);
     claimants::retry(turn);
     turn.memory.failure = None;
@@ -42,7 +43,7 @@ pub(crate) fn take(turn: &mut StepDraft<'_>) {
         turn.memory.clean_boot = None;
     }
     let when = if turn.memory.detached.is_some() { "when it is attached again" } else { "now" };
-    let text = turn.with_obstacles(&format!("the host is tried again {when}, and its error is forgotten{failure}"));
+    let text = turn.with_obstacles(&format!("the host is tried again {when}{}", failure.unwrap_or_default()));
     turn.answer(annotations::RETRY, RequestOutcome::Accepted, &text);
 }
 

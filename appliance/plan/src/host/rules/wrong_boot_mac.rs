@@ -99,7 +99,8 @@ fn text(memory: &HostMemory, seen: &HostInputs, machine: &DiscoveredMachine, mac
         )
     } else {
         format!(
-            "correct spec.bootMACAddress, which cannot be changed: delete this host, and create it again with {boot_mac}"
+            "correct spec.bootMACAddress: delete this host, and create it again with {boot_mac}, for the field cannot be \
+             changed"
         )
     };
     let other = if has_nic(machine, own) && !memory.state.has_os() && !memory.leaves_data() {

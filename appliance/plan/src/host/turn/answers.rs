@@ -53,7 +53,7 @@ impl StepDraft<'_> {
     /// Adds to an answer what shuts the gate before changes of the host's disks.
     pub(crate) fn with_gate(&self, text: &str) -> String {
         match gate::closed_gate(&self.memory, self.seen) {
-            Some(shut) => format!("{text}; for now: {}", shut.text),
+            Some(shut) => format!("{text}; its disks wait: {}", shut.text),
             None => text.to_owned(),
         }
     }

@@ -85,13 +85,19 @@ impl StepDraft<'_> {
             spec.usable_bmc().map_or(("", ""), |bmc| (bmc.address.as_str(), bmc.credentials_name.as_str()));
         let address = shown_url(address);
         match fault.kind {
-            BmcFaultKind::Unreachable => format!("the BMC at {address} cannot be reached: {}", fault.message),
+            BmcFaultKind::Unreachable => match fault.message.strip_prefix("the BMC cannot be reached ") {
+                Some(detail) => format!("the BMC at {address} cannot be reached {detail}"),
+                None => format!("the BMC at {address} cannot be reached: {}", fault.message),
+            },
             BmcFaultKind::Credentials => {
-                format!("the BMC at {address} refuses the user name or password in Secret {secret}: {}", fault.message)
+                let detail = fault.message.trim_start_matches("the BMC refuses the login: ");
+                format!("the BMC at {address} refuses the user name or password in Secret {secret}: {detail}")
             }
             BmcFaultKind::Unsupported => format!("the BMC address {address} cannot be used: {}", fault.message),
             BmcFaultKind::Refused => format!("the BMC at {address} answered with an error: {}", fault.message),
-            BmcFaultKind::NoSecret => format!("Secret {secret} with the BMC's user name and password does not exist"),
+            BmcFaultKind::NoSecret => {
+                format!("Secret {secret} with the BMC's user name and password does not exist; create it")
+            }
             BmcFaultKind::EmptySecret => {
                 format!("Secret {secret} must have the keys username and password, both not blank")
             }

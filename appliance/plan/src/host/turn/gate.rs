@@ -141,7 +141,11 @@ pub(crate) fn notice(turn: &mut StepDraft<'_>) {
         (None, Some(_)) => {
             turn.memory.locked = None;
             let text = "disks of the host may be cleaned and written again";
-            let answer = turn.with_gate(text);
+            let next = match turn.is_deleting() {
+                true => format!("{text}; its deletion goes on now"),
+                false => text.to_owned(),
+            };
+            let answer = turn.with_gate(&next);
             turn.answer_to(annotations::LOCK, "", RequestOutcome::Done, &answer);
             turn.event(EventReason::DestructionUnlocked, text);
         }
