@@ -66,6 +66,6 @@ fn a_long_build_says_so() {
     program(&folder.path().join("bin/sleep"), &sleep);
     let output = exec(folder.path(), &format!("until [ -e {second} ]; do /bin/sleep 0.02; done"));
     let (out, error) = texts(&output);
-    assert_eq!((output.status.code(), error.as_str()), (Some(0), "lab: building the lab, which has changed\n"));
+    assert_eq!((output.status.code(), error.as_str()), (Some(0), "lab: building the lab where it has changed\n"));
     assert!(out.contains("exec kubectl get bmh"), "{out}");
 }

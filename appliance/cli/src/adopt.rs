@@ -5,6 +5,8 @@ use anyhow::bail;
 use firesteel_resources::DiscoveredHost;
 use serde_json::json;
 
+use super::describe::machine::uncleaned;
+use super::output::print_warning;
 use super::unowned_machines::{Strangers, same};
 use super::{ApiClient, kinds, print_text, table::clean};
 
@@ -28,6 +30,9 @@ pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str, force: bo
     });
     let hosts = kinds::collection(kinds::by_name("hosts")?, &client.namespace);
     client.create(&format!("{hosts}?fieldManager={MANAGER}"), &host).await?;
+    if let Some(left) = &found.status.uncleaned {
+        print_warning(&uncleaned(left));
+    }
     print_text(&format!(
         "{}/{name} created for {}; follow it with `firesteel watch {name}`\n",
         "baremetalhost",

@@ -43,7 +43,7 @@ pub struct ApplyOptions {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DryRun {
-    /// Apply
+    /// Do it
     #[default]
     None,
     /// Let the appliance check all and store nothing

@@ -11,11 +11,13 @@ use firesteel_resources::ObjectMeta;
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use super::apply::DryRun;
 use super::client::{code_of, with_query};
-use super::confirm::{self, ConfirmOptions, NamedHost};
+use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
 use super::get::ScopeOptions;
 use super::kinds::{self, CliKind};
 use super::object_words::{self, KindSelection};
+use super::table::output_width;
 use super::usage::wrong_use;
 use super::wait::{WaitDeadline, wait_until_gone};
 use super::{ApiClient, durations, get, print_text};
@@ -43,6 +45,13 @@ pub struct DeleteArguments {
     /// How long to wait at most, such as `10m`; 0 has no end
     #[arg(long, value_name = "DURATION", value_parser = durations::positive, default_value = "0")]
     timeout: SignedDuration,
+    /// Only show what would be deleted, and what becomes of each disk of a host: `server` also lets the appliance check
+    /// it, `client` does not
+    #[arg(
+        long, value_enum, default_value_t, value_name = "WHERE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "server", conflicts_with = "yes"
+    )]
+    dry_run: DryRun,
     #[command(flatten)]
     confirm: ConfirmOptions,
 }
@@ -76,6 +85,9 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
         print_text("nothing to delete\n");
         return Ok(());
     }
+    if options.dry_run != DryRun::None {
+        return show(client, &found, options.dry_run == DryRun::Server).await;
+    }
     let (hosts, others): (Vec<DoomedObject>, Vec<DoomedObject>) = found.into_iter().partition(|object| object.is_host);
     ask_about_hosts(client, &hosts, options.confirm).await?;
     let mut deleted = delete_hosts(client, hosts, options.wait).await?;
@@ -95,6 +107,23 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
         wait_until_gone(client, path, uid, deadline).await.with_context(context)?;
         if *is_host {
             print_text(&format!("{shown} is gone\n"));
+        }
+    }
+    Ok(())
+}
+
+/// Shows what a deletion would do; `is_checked` has the appliance check it.
+async fn show(client: &ApiClient, found: &[DoomedObject], is_checked: bool) -> anyhow::Result<()> {
+    let place = if is_checked { "server" } else { "client" };
+    for DoomedObject { path, shown, namespace, name, is_host, .. } in found {
+        if is_checked {
+            let checked = client.delete(&format!("{path}?dryRun=All")).await;
+            checked.with_context(|| format!("could not delete {shown}"))?;
+        }
+        print_text(&format!("{shown} would be deleted; nothing was done ({place} dry run)\n"));
+        if *is_host {
+            let deletion = HostDeletion::fetch(client, NamedHost { namespace, name }, false).await?;
+            print_text(&deletion.text(output_width()));
         }
     }
     Ok(())

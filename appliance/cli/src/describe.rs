@@ -7,7 +7,7 @@ mod disk_plan;
 mod evidence;
 mod group;
 mod hardware;
-mod machine;
+pub(crate) mod machine;
 mod object;
 mod timeline;
 
@@ -195,7 +195,7 @@ fn page(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usiz
     }
     page.field("Error", &status.error_message);
     hints(&mut page, &status.conditions);
-    page.field("Power", if status.powered_on { "on" } else { "off" });
+    page.field("Power", get::power(host));
     page.field("Boot MAC", &host.spec.boot_mac_address);
     if let Some(bmc) = &host.spec.bmc {
         page.field("BMC", &shown_url(&bmc.address));

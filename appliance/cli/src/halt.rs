@@ -51,7 +51,9 @@ pub(crate) async fn halt(client: &ApiClient, options: &HaltOptions) -> anyhow::R
         "spec": { "by": by, "reason": reason },
     });
     let made = client.create(&collection(client)?, &halt).await.map_err(|error| match code_of(&error) {
-        Some(409) => anyhow::anyhow!("{error}; `firesteel get halts` shows it, and --name makes another one"),
+        Some(409) => anyhow::anyhow!(
+            "the fleet is halted already: {error}; `firesteel get halts` shows it, and --name makes another one"
+        ),
         _ => error,
     })?;
     print_text(&format!(

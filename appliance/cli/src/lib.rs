@@ -168,7 +168,7 @@ pub enum CliCommand {
         reason: String,
     },
     /// Let the disks of a host be cleaned and written again
-    Unlock(answer::HostRequestOptions),
+    Unlock(request::UnlockOptions),
     /// List, export and verify signed evidence of what was done to disks
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),

@@ -11,7 +11,7 @@ use firesteel_resources::{BareMetalHost, HostJournal};
 use serde_json::json;
 
 use super::answer::{self, AnswerOptions, HostRequest, HostRequestOptions, annotate, ask};
-use super::confirm::{self, ConfirmOptions, HostSummary};
+use super::confirm::{self, ConfirmOptions, HostSummary, NamedHost};
 use super::get::missing_host;
 use super::host_wait::{HostWait, path};
 use super::{ApiClient, print_text};
@@ -40,6 +40,14 @@ pub struct RebootOptions {
     yes: bool,
     #[command(flatten)]
     answer: AnswerOptions,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct UnlockOptions {
+    #[command(flatten)]
+    request: HostRequestOptions,
+    #[command(flatten)]
+    confirm: ConfirmOptions,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -208,12 +216,17 @@ pub(crate) async fn lock(client: &ApiClient, host: &str, reason: &str) -> anyhow
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub(crate) async fn unlock(client: &ApiClient, options: &HostRequestOptions) -> anyhow::Result<()> {
-    let HostRequestOptions { host, answer } = options;
+pub(crate) async fn unlock(client: &ApiClient, options: &UnlockOptions) -> anyhow::Result<()> {
+    let UnlockOptions { request: HostRequestOptions { host, answer }, confirm } = options;
     let (mut wait, seen) = HostWait::open(client, host, Some(answer.limit())).await?;
     if seen.host.metadata.annotation(annotations::LOCK).is_none() {
         print_text(&format!("{host}: it is not locked\n"));
         return Ok(());
+    }
+    if seen.host.metadata.is_deleting() {
+        // Only the lock keeps its disks.
+        confirm::ask_to_delete_host(client, "unlock", NamedHost::here(client, host), false, *confirm).await?;
+        wait.restart(Some(answer.limit()));
     }
     let after = seen.journal.status.answers.newest_number();
     let memory = stored_memory(&seen.journal.status).ok().flatten();

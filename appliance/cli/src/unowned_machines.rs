@@ -42,7 +42,11 @@ impl Strangers {
             let next = match machine.status.host_hint() {
                 // First, since the line may be cut.
                 Some(hint) => format!("{hint}{boot}"),
-                None => format!("{}; take it with `firesteel adopt {mac} --name NAME`{boot}", what(machine)),
+                None => {
+                    let take = format!("take it with `firesteel adopt {mac} --name NAME`");
+                    let known = [what(machine), take].into_iter().filter(|part| !part.is_empty());
+                    format!("{}{boot}", known.collect::<Vec<_>>().join("; "))
+                }
             };
             row(mac, "discovered", &next)
         });

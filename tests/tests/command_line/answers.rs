@@ -174,9 +174,34 @@ fn each_request_ends_with_what_the_planner_says() {
         shown.is_done("nothing was done");
         assert!(shown.out.contains("externallyProvisioned keeps the OS"), "{}", shown.out);
         assert!(site.get(&format!("{HOSTS}/os"))["metadata"]["deletionTimestamp"].is_null());
+        unlocking_what_is_deleted_asks(site);
         site.run(&["release", "bare", "--yes", "--wait"]).is_done("gone");
         assert!(site.get(&format!("{HOSTS}/bare")).is_null());
     });
+}
+
+/// The cleaning of a host that is deleted began without a word when its lock went.
+fn unlocking_what_is_deleted_asks(site: &Site) {
+    let hold = |finalizers: Value| {
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        site.runtime.block_on(site.client().merge_patch(&format!("{HOSTS}/kept"), &patch)).unwrap();
+    };
+    let host = json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "kept"},
+        "spec": {"online": true, "bootMACAddress": "52:54:00:77:03:03"},
+    });
+    site.create(HOSTS, &host);
+    let path = format!("{HOSTS}/kept");
+    site.until(&path, |host| host["status"]["provisioning"]["state"] == "unmanaged");
+    hold(json!(["example.com/kept"]));
+    site.run(&["delete", "host", "kept", "--yes", "--wait=false"]).is_done("kept");
+    site.run(&["lock", "kept", "--reason", "audit"]).is_done("until `firesteel unlock kept`");
+    let asked = site.run(&["unlock", "kept"]);
+    assert!(asked.code == Some(2) && asked.error.contains("no terminal"), "{:?} {}", asked.code, asked.error);
+    assert_eq!(site.get(&path)["metadata"]["annotations"]["firesteel.dev/lock"], "audit");
+    site.run(&["unlock", "kept", "--yes"]).is_done("kept: ");
+    hold(json!([]));
+    site.until(&path, Value::is_null);
 }
 
 /// A wait goes on over a restart of the appliance, says why nothing comes, and ends with its host.

@@ -94,6 +94,12 @@ fn without_a_terminal_and_without_yes_nothing_is_done() {
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.status.success() && text.contains("nothing was done"), "{text} {}", said(&shown));
     assert!(text.contains("HostClaim team/db") && exists(&appliance, "hosts", "h1"), "{text}");
+    for form in ["--dry-run", "--dry-run=client"] {
+        let shown = appliance.command().args(["delete", "host", "h1", form]).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.status.success() && text.contains("would be deleted; nothing was done"), "{text}");
+        assert!(text.contains("HostClaim team/db") && exists(&appliance, "hosts", "h1"), "{text}");
+    }
     // A flag that would do nothing is wrong use.
     for arguments in [&["reboot", "h1", "--yes"][..], &["retry", "h1", "--no-wait", "--timeout", "5s"]] {
         let (code, why) = alone(appliance.command().args(arguments));

@@ -229,7 +229,7 @@ fn a_watch_in_a_pipe_says_each_change_and_ends_as_it_should() {
 
     let (code, error) = stuck.end();
     assert!(
-        code == Some(1) && error.contains("until a person helps") && error.contains("a bad page"),
+        code == Some(1) && error.contains("a person has to help") && error.contains("a bad page"),
         "{code:?} {error}"
     );
 }

@@ -78,6 +78,8 @@ impl HostSummary {
         let ours = journal.instance.as_ref().filter(|record| Some(record.attempt) == installed(journal));
         match ours.and_then(|record| record.running_at) {
             Some(at) => text.push_str(&format!(", runs since {at:.0}")),
+            // The report goes with the state.
+            None if status.provisioning.state != ProvisioningState::Provisioned => {}
             None => text.push_str(", and has not reported that it runs"),
         }
         text

@@ -2,11 +2,13 @@
 
 use anyhow::bail;
 use firesteel_control::UnknownHost;
+use firesteel_resources::discovered_host::TombstoneStatus;
 use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::{PageStyle, TextPage, ago};
+use crate::table::clean;
 use crate::unowned_machines::{self, Strangers, same};
 use crate::{ApiClient, get, kinds, print_text, table};
 
@@ -39,6 +41,21 @@ pub(super) async fn run(client: &ApiClient, mac: &str, style: PageStyle<'_>) -> 
     Ok(())
 }
 
+/// Says what an earlier host left on the machine's disks.
+pub(crate) fn uncleaned(left: &TombstoneStatus) -> String {
+    let fate = match left.of_tenant {
+        true => "it is erased before the machine's next host is installed",
+        false => "its owner may keep it by creating the host again",
+    };
+    format!(
+        "host {} left its data on disk {} at {}: {}; {fate}",
+        clean(&left.host),
+        clean(&left.disk),
+        table::time(left.at),
+        clean(&left.reason)
+    )
+}
+
 /// Renders the page for a person.
 fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Timestamp, width: usize) -> String {
     let mut page = TextPage { text: String::new(), width };
@@ -49,7 +66,11 @@ fn render(machine: Option<&DiscoveredHost>, boot: Option<&UnknownHost>, now: Tim
         page.field("Machine", &unowned_machines::what(machine));
         page.field("UUID", &machine.status.uuid);
         let seen = machine.status.last_seen;
-        page.field("Agent", &format!("last reported {} ago, at {}", ago(seen, now), table::time(seen)));
+        // A machine that was let go has not said anything since.
+        if seen > Timestamp::UNIX_EPOCH {
+            page.field("Agent", &format!("last reported {} ago, at {}", ago(seen, now), table::time(seen)));
+        }
+        page.field("Uncleaned", &machine.status.uncleaned.as_ref().map(uncleaned).unwrap_or_default());
         match machine.status.host_hint() {
             Some(hint) => page.field("Host", hint),
             None => page.field("Next", &format!("firesteel adopt {} --name NAME", machine.status.boot_mac)),

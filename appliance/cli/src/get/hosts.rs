@@ -85,7 +85,6 @@ impl FleetListing {
             own.name == other.name && own.namespace == other.namespace
         };
         let journal = self.journals.iter().find(is_same).map(|journal| &journal.status);
-        let status = host.status.clone().unwrap_or_default();
         let percent =
             journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
         let waits = journal.and_then(|journal| journal.reason.as_ref()).map_or("", |reason| reason.text.as_str());
@@ -101,7 +100,7 @@ impl FleetListing {
         let first = [
             clean(&host.metadata.name),
             state(host),
-            if status.powered_on { "on" } else { "off" }.to_owned(),
+            super::power(host).to_owned(),
             percent.unwrap_or_else(|| "-".to_owned()),
         ];
         let namespace = everywhere.then(|| clean(&host.metadata.namespace));

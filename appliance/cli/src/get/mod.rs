@@ -8,6 +8,7 @@ mod watch;
 
 use anyhow::Context as _;
 use firesteel_kube::LabelSelector;
+use firesteel_resources::bare_metal_host::ErrorType;
 use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -141,6 +142,18 @@ async fn list_in<T: DeserializeOwned>(client: &ApiClient, kind: &str, everywhere
 /// Fetches the machines that are not adopted.
 pub(super) async fn discovered(client: &ApiClient) -> anyhow::Result<Vec<DiscoveredHost>> {
     list(client, "discoveredhosts").await
+}
+
+/// Returns whether the host is on. It is unknown where no BMC says it: there is none, or it never answered.
+pub(super) fn power(host: &BareMetalHost) -> &'static str {
+    let status = host.status.as_ref();
+    let is_unheard = host.spec.bmc.as_ref().is_none_or(|bmc| bmc.address.is_empty())
+        || status.is_none_or(|status| status.error_type == Some(ErrorType::Registration));
+    match status.is_some_and(|status| status.powered_on) {
+        true => "on",
+        false if is_unheard => "unknown",
+        false => "off",
+    }
 }
 
 /// The host's state in upstream's word.

@@ -44,7 +44,7 @@ pub(super) enum WatchFailure {
     #[error("could not wait until all hosts are {state}: {names} was released; `firesteel get hosts` lists the others")]
     Released { state: ProvisioningState, names: String },
     #[error(
-        "could not wait until all hosts are {state}: nothing happens until a person helps: {hosts}; `firesteel describe \
+        "could not wait until all hosts are {state}: a person has to help: {hosts}; `firesteel describe \
          host NAME` says more"
     )]
     Stuck { state: ProvisioningState, hosts: String },
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(failure(&model, 4), "GoesOn", "an edit may be on its way");
         assert_eq!(
             failure(&model, 5),
-            "could not wait until all hosts are provisioned: nothing happens until a person \
-            helps: a (provisioning: ERROR: no root disk); `firesteel describe host NAME` says more"
+            "could not wait until all hosts are provisioned: a person has to \
+             help: a (provisioning: ERROR: no root disk); `firesteel describe host NAME` says more"
         );
         model.take(FleetEvent::Gone { kind: FleetKind::Hosts, name: "b".into() }, &after(6));
         assert!(failure(&model, 6).contains("b was released"), "{}", failure(&model, 6));
