@@ -8,7 +8,7 @@ use serde_json::json;
 use super::describe::machine::uncleaned;
 use super::output::print_warning;
 use super::unowned_machines::{Strangers, same};
-use super::{ApiClient, kinds, print_text, table::clean};
+use super::{ApiClient, get, kinds, print_text, table::clean};
 
 /// The name under which the command owns the fields of a new host. An apply of a file without the MAC leaves it there.
 pub(super) const MANAGER: &str = "firesteel-adopt";
@@ -17,7 +17,8 @@ pub(super) const MANAGER: &str = "firesteel-adopt";
 /// When no machine, or more than one, has this MAC or UUID, when it is a host's machine and not forced, or when the
 /// appliance refuses the host.
 pub(crate) async fn run(client: &ApiClient, machine: &str, name: &str, force: bool) -> anyhow::Result<()> {
-    let all = Strangers::read(client).await?;
+    // Without the right to list them, that is the answer, and not that there is none.
+    let all = Strangers { discovered: get::discovered(client).await?, booting: Strangers::booting(client).await? };
     let found = choose(&all, machine)?;
     if !force {
         check_no_host(found)?;

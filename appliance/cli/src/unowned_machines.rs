@@ -22,11 +22,19 @@ impl Strangers {
     /// When the appliance does not answer, or refuses.
     pub(super) async fn read(client: &ApiClient) -> anyhow::Result<Self> {
         let discovered = warn_and_default(default_if_forbidden(get::discovered(client).await))?;
+        Ok(Self { discovered, booting: Self::booting(client).await? })
+    }
+
+    /// Reads the machines that have not said hello; none where the appliance does not show them.
+    ///
+    /// # Errors
+    /// When the appliance does not answer.
+    pub(super) async fn booting(client: &ApiClient) -> anyhow::Result<Vec<UnknownHost>> {
         // An older appliance does not serve this path.
         let booting = default_if_forbidden(client.get_if_there(UNKNOWN_HOSTS_PATH).await)?;
         let booting = booting.and_then(|mut answer| answer.get_mut("items").map(serde_json::Value::take));
         let booting = booting.map(serde_json::from_value).transpose().context("could not read the unknown hosts")?;
-        Ok(Self { discovered, booting: booting.unwrap_or_default() })
+        Ok(booting.unwrap_or_default())
     }
 
     /// Returns a row for each machine in the table of hosts. A discovered machine that boots again shows its last
