@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use flate2::read::GzDecoder;
+use memchr::memmem;
 use serde_json::json;
 
 /// What every canary begins with: letters that base64, URLs and JSON write otherwise.
@@ -84,10 +85,10 @@ pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
         drop(GzDecoder::new(stream).take(UNPACKED_BYTES_MAX).read_to_end(&mut all));
         all.push(b'\n');
     };
-    for at in places(bytes, &GZIP) {
+    for at in memmem::find_iter(bytes, &GZIP) {
         unpack(&bytes[at..]);
     }
-    for at in places(bytes, GZIP_IN_BASE64) {
+    for at in memmem::find_iter(bytes, GZIP_IN_BASE64) {
         let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
         let text: Vec<u8> = bytes[at..].iter().take_while(is_letter).copied().collect();
         // Without the rest of the last byte, which the end of a stream does not need.
@@ -96,10 +97,6 @@ pub fn unpacked(bytes: &[u8]) -> Vec<u8> {
         }
     }
     all
-}
-
-fn places<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    bytes.windows(wanted.len()).enumerate().filter(move |(_, window)| *window == wanted).map(|(at, _)| at)
 }
 
 /// At each place in a longer text, without the letters that its neighbours share.
@@ -123,7 +120,7 @@ pub fn files_under(folder: &Path) -> Vec<PathBuf> {
 }
 
 pub fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
+    memmem::find(bytes, wanted).is_some()
 }
 
 /// Where in these files something is written.
@@ -145,7 +142,7 @@ pub fn shown_in(name: &str, bytes: &[u8], wanted: &[(&str, Vec<u8>)]) -> Vec<Str
     let mut found = Vec::new();
     for (packed, bytes) in [("", bytes), (", packed", unpacked(bytes).as_slice())] {
         for (form, wanted) in wanted {
-            if let Some(at) = places(bytes, wanted).next() {
+            if let Some(at) = memmem::find(bytes, wanted) {
                 let around = &bytes[at.saturating_sub(40)..bytes.len().min(at + wanted.len() + 40)];
                 found.push(format!("{name}: {form}{packed}: {:?}", String::from_utf8_lossy(around)));
             }
