@@ -12,7 +12,7 @@ use crate::all::AllBegun;
 use crate::artefacts::{Artefacts, WantedImage};
 use crate::attack::{self, AttackOptions};
 use crate::bench_serve::{self, ServeOptions};
-use crate::bmc::chassis::{self, ChassisOptions};
+use crate::bmc::chassis::{self, ChassisOptions, PowerOptions};
 use crate::demo::{self, DemoOptions};
 use crate::lab::LabConfig;
 use crate::lab_ending::{LabEnding, interrupted, unless_interrupted};
@@ -83,6 +83,8 @@ enum LabCommand {
     },
     /// Use a machine's serial console; Ctrl-] leaves it
     Console { host: String },
+    /// Move the power switch of a machine, or press its reset button: the BMC of a machine that has none is you
+    Power(PowerOptions),
     /// Build the OS image and say where it is
     Image {
         /// What is in it
@@ -198,6 +200,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             ended?;
         }
+        LabCommand::Power(options) => return chassis::press(&tools, options),
         LabCommand::Image { system, formats } => {
             let image = |format: &PackedFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
             let wanted: Vec<_> = formats.iter().map(image).collect();
@@ -328,6 +331,7 @@ async fn inside(cli: &LabCli, tools: &Tools, prepared: PreparedRun, run: &RunFol
         | LabCommand::Down
         | LabCommand::Exec { .. }
         | LabCommand::Console { .. }
+        | LabCommand::Power(_)
         | LabCommand::Image { .. }
         | LabCommand::Ramdisk { .. }
         | LabCommand::Simulate { .. }

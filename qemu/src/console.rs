@@ -16,7 +16,7 @@ const ESCAPE: u8 = 0x1d;
 
 /// Connects to a machine of any lab that runs now.
 pub async fn attach(tools: &Tools, host: &str) -> anyhow::Result<()> {
-    let socket = find(tools, host)?;
+    let socket = find(tools, host, CONSOLE_SOCKET)?;
     let stream = UnixStream::connect(&socket)
         .await
         .with_context(|| format!("connecting to the console of {host} (is it switched on?)"))?;
@@ -28,7 +28,8 @@ pub async fn attach(tools: &Tools, host: &str) -> anyhow::Result<()> {
     ended.context("relaying the console")
 }
 
-fn find(tools: &Tools, host: &str) -> anyhow::Result<PathBuf> {
+/// Finds this socket of a machine, in any lab that runs now.
+pub(crate) fn find(tools: &Tools, host: &str, socket: &str) -> anyhow::Result<PathBuf> {
     let mut seen = Vec::new();
     for run in entries(&tools.cache.join("runs")) {
         let name = run.file_name().to_string_lossy().into_owned();
@@ -41,7 +42,7 @@ fn find(tools: &Tools, host: &str) -> anyhow::Result<PathBuf> {
         for hosts in std::iter::once(run.path()).chain(deeper).map(|lab| lab.join("hosts")) {
             for entry in entries(&hosts) {
                 if entry.file_name() == host {
-                    return Ok(entry.path().join(CONSOLE_SOCKET));
+                    return Ok(entry.path().join(socket));
                 }
                 seen.push(entry.file_name().to_string_lossy().into_owned());
             }

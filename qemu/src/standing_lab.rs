@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::bmc::BmcKind;
+use crate::bmc::{BmcKind, chassis};
 use crate::lab::{DesiredHost, HostPlan, Lab, LabConfig, MachineOptions};
 use crate::progress::{ProgressStep, print, print_status};
 use crate::tools::Tools;
@@ -110,10 +110,17 @@ pub async fn keep(config: LabConfig, options: &UpOptions, end: impl Future<Outpu
         lab.add_machine(HostPlan { bmc: options.bmc, ..options.machines.plan(&name) }).await?;
         let manifest = run.join(format!("{name}.yaml"));
         fs::write(&manifest, lab.manifest(&name, &wish)?).context("writing a host's YAML")?;
+        let machine = lab.machine(&name)?.clone();
+        let config = machine.config();
+        // The switches of the others are behind their BMC.
+        if options.bmc != BmcKind::Ipmi {
+            chassis::listen(&config.folder.join(chassis::CHASSIS_SOCKET), machine)
+                .context("listening at a machine's switches")?;
+        }
         if options.bmc == BmcKind::None {
             lab.power_on(&name).await?;
         }
-        machines.push(StandingMachine { mac: lab.machine(&name)?.config().mac, name, manifest });
+        machines.push(StandingMachine { mac: config.mac, name, manifest });
     }
     fs::write(run.join(HELP), help(&machines, options.bmc)).context("writing the help")?;
     let pid = std::process::id();
@@ -145,6 +152,10 @@ fn help(machines: &[StandingMachine], bmc: BmcKind) -> String {
     }
     for StandingMachine { name, manifest, .. } in machines {
         help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));
+    }
+    if bmc == BmcKind::None {
+        help.push_str("Restart them where the appliance waits for it, for no BMC does (on and off, too):\n");
+        help.push_str("  ./qemu/lab power host-1 reset\n");
     }
     help + "Their consoles:\n  ./qemu/lab console host-1\nEnd it all:\n  ./qemu/lab down\n"
 }
@@ -217,6 +228,7 @@ mod tests {
         let on = help(&machines, BmcKind::None);
         let adopt =
             "  host-2: ./qemu/lab exec firesteel adopt 52:54:00:77:01:02 --name host-2\nInstall them after that:\n";
+        assert!(on.contains("  ./qemu/lab power host-1 reset\n") && !off.contains("lab power"), "{on}");
         assert!(on.contains("Machines, switched on") && on.contains(adopt) && on.contains(install), "{on}");
     }
 

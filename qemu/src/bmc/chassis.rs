@@ -1,7 +1,7 @@
 //! The chassis behind `ipmi_sim`, which runs a command for whatever it wants to know or change: here
 //! `lab chassis SOCKET WORDS…`, which hands the words to the lab by a Unix socket and prints the answer.
 //! The words are those of OpenIPMI's `chassis_control` (lanserv/README.ipmi_sim): `get power`,
-//! `set power 0`, `set boot pxe` and so on.
+//! `set power 0`, `set boot pxe` and so on. A person moves a machine's switches in the same way, by `lab power`.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -9,13 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use crate::console;
 use crate::machine::{BootOverride, BootTarget, Machine, MachineError, MachinePower};
+use crate::tools::Tools;
 
+/// The socket in the machine's folder, where ipmi_sim runs: so its path is short.
+pub const CHASSIS_SOCKET: &str = "chassis.sock";
 /// One question has a few words.
 const QUESTION_BYTES_MAX: u64 = 256;
 /// Who connects has its question ready.
@@ -33,6 +38,24 @@ enum Ask {
     Reset,
     /// The power button.
     Shutdown,
+}
+
+/// A switch of a machine's front.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum PowerSwitch {
+    On,
+    Off,
+    /// Restart the machine, as by its reset button
+    Reset,
+}
+
+/// `lab power`.
+#[derive(Clone, Debug, Args)]
+pub struct PowerOptions {
+    /// The machine, as `lab up` names it
+    machine: String,
+    #[arg(value_enum)]
+    switch: PowerSwitch,
 }
 
 /// `lab chassis`, which only `ipmi_sim` starts.
@@ -58,8 +81,21 @@ pub fn ask(options: &ChassisOptions) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Moves a switch of a machine of any lab that runs now.
+pub fn press(tools: &Tools, options: &PowerOptions) -> anyhow::Result<ExitCode> {
+    let PowerOptions { machine, switch } = options;
+    let words = match switch {
+        PowerSwitch::On => "set power 1",
+        PowerSwitch::Off => "set power 0",
+        PowerSwitch::Reset => "set reset 1",
+    };
+    let socket = console::find(tools, machine, CHASSIS_SOCKET)?;
+    let words = words.split_ascii_whitespace().map(str::to_owned).collect();
+    ask(&ChassisOptions { socket, words }).with_context(|| format!("asking the lab to switch {machine}"))
+}
+
 /// Answers for this machine until the task is dropped.
-pub(super) fn listen(socket: &Path, machine: Machine) -> io::Result<tokio::task::AbortHandle> {
+pub(crate) fn listen(socket: &Path, machine: Machine) -> io::Result<tokio::task::AbortHandle> {
     let listener = UnixListener::bind(socket)?;
     let task = tokio::spawn(async move {
         loop {

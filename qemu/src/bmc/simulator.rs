@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::task::AbortHandle;
 
-use super::{BmcError, PASSWORD, USER, chassis, emulator};
+use super::chassis::{self, CHASSIS_SOCKET};
+use super::{BmcError, PASSWORD, USER, emulator};
 use crate::{machine::Machine, tools::Tools};
 
 /// RMCP's (section 13.1.2).
@@ -21,8 +22,6 @@ const PORT: u16 = 623;
 /// It reads two small files; a loaded computer may take seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const LOG: &str = "ipmi.log";
-/// The socket in the machine's folder, where ipmi_sim runs: so the path is short.
-const CHASSIS_SOCKET: &str = "chassis.sock";
 const STATE: &str = "ipmi-state";
 
 /// A running `ipmi_sim`; it stops when this is dropped.
