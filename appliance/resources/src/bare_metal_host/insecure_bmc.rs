@@ -19,7 +19,7 @@ pub fn lack(spec: &BareMetalHostSpec) -> Option<(&'static str, &'static str)> {
         ));
     }
     let text = "spec.bmc.disableCertificateVerification takes any certificate: a machine between the appliance and \
-                the BMC can read its password; give the BMC's CA by --bmc-ca instead";
+                the BMC can read its password; give the BMC's CA by `firesteel serve --bmc-ca` instead";
     bmc.disable_certificate_verification.then_some(("VerificationDisabled", text))
 }
 

@@ -3,13 +3,15 @@
 //! [`spec`] and [`status`] are upstream's fields; [`rules`] are upstream's admission rules plus
 //! our own limits, and [`address`] what a BMC's address may be; [`annotations`] are the requests that
 //! travel as annotations; [`unsupported_fields`] knows which accepted fields nothing acts on yet, [`image_form`] which
-//! images are accepted and never written, and [`insecure_bmc`] what an owner gave up for the BMC.
+//! images are accepted and never written, [`insecure_bmc`] what an owner gave up for the BMC, and `os_loss` which edit
+//! costs the OS.
 
 pub mod address;
 pub mod annotations;
 pub mod cleaning;
 pub mod image_form;
 pub mod insecure_bmc;
+mod os_loss;
 pub mod rules;
 pub(crate) mod shape;
 pub mod spec;
@@ -53,7 +55,11 @@ pub const KIND: Kind = Kind {
     rules: |new, old| {
         admit::typed(new, old, |new: &BareMetalHost, old| RuleVerdict {
             causes: rules::causes(new, old),
-            unacted: unacted(new).into_iter().chain(insecure_bmc::warning(&new.spec)).collect(),
+            unacted: unacted(new)
+                .into_iter()
+                .chain(insecure_bmc::warning(&new.spec))
+                .chain(os_loss::warning(new, old))
+                .collect(),
         })
     },
     ..Kind::new(METAL3, V1ALPHA1, "BareMetalHost", "baremetalhosts", "baremetalhost", &SHAPE)
