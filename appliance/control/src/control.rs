@@ -91,6 +91,12 @@ impl Control {
         self.shared.boot_watch.unknown(self.shared.now(), |mac| owned.contains(mac))
     }
 
+    /// Says why no disk of any host may be changed now: the fleet is halted, or the clock is doubtful.
+    #[must_use]
+    pub fn fleet_hold(&self) -> Option<String> {
+        self.shared.fleet_hold()
+    }
+
     /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
     #[must_use]
     pub fn fleet(&self) -> Fleet {

@@ -90,11 +90,15 @@ impl Shared {
         self.views().by_mac.contains_key(&mac)
     }
 
+    /// Says why nothing may be destroyed on any host now.
+    pub(crate) fn fleet_hold(&self) -> Option<String> {
+        let halt = self.views().halts.hold();
+        halt.or_else(|| self.clock.doubt().map(|doubt| doubt.to_string()))
+    }
+
     /// Says why nothing may be destroyed on this host now, in the words that its agent gets.
     pub(crate) fn hold_of(&self, key: &HostKey) -> Option<String> {
-        let doubt = self.clock.doubt().map(|doubt| doubt.to_string());
-        let views = self.views();
-        views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
+        self.fleet_hold().or_else(|| match self.views().hosts.get(key) {
             Some(view) if view.damage.is_some() => view.damage.clone(),
             Some(view) if view.boot_entry.is_some() => view.shut.clone(),
             Some(_) | None => Some(halts::NOT_LOOKED.to_owned()),

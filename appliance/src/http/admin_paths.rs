@@ -106,7 +106,8 @@ impl FiresteelPaths {
     pub async fn handle(&self, api: &Api, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         if let Some(host) = path.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("plan/")) {
-            return dry_run::answer(api, request.method(), request.headers(), caller, host).await;
+            let control = self.control.as_ref();
+            return dry_run::answer(api, request.method(), request.headers(), caller, host, control).await;
         }
         if path == UNKNOWN_HOSTS_PATH {
             let control = self.control.as_ref();

@@ -1,13 +1,14 @@
 //! The dry run for a host's disks: reads with the caller's rights, asks the planner, and stores nothing.
 
 use bytes::Bytes;
+use firesteel_control::Control;
 use firesteel_kube::{Api, Caller, Status};
-use firesteel_plan::{host::preview::preview, journal::memory};
+use firesteel_plan::host::preview::{Preview, preview};
+use firesteel_plan::journal::memory;
 use firesteel_resources::{BareMetalHost, HostJournal};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::body::{ResponseBody, full, json, refuse};
 
@@ -21,6 +22,7 @@ pub(super) async fn answer(
     headers: &HeaderMap,
     caller: &Caller,
     host: &str,
+    control: Option<&Control>,
 ) -> Response<ResponseBody> {
     if method != Method::GET {
         return refuse(&Status::method_not_allowed());
@@ -29,7 +31,13 @@ pub(super) async fn answer(
         return refuse(&Status::no_route());
     };
     match answer_dry_run(api, headers, caller, namespace, name).await {
-        Ok(value) => json(StatusCode::OK, &value),
+        Ok(mut seen) => {
+            // What stops every host comes first.
+            let hold = control.and_then(Control::fleet_hold);
+            seen.closed.splice(..0, hold);
+            serde_json::to_value(seen)
+                .map_or_else(|error| refuse(&Status::internal(error.to_string())), |value| json(StatusCode::OK, &value))
+        }
         Err(response) => response,
     }
 }
@@ -40,7 +48,7 @@ async fn answer_dry_run(
     caller: &Caller,
     namespace: &str,
     name: &str,
-) -> Result<Value, Response<ResponseBody>> {
+) -> Result<Preview, Response<ResponseBody>> {
     let hosts = format!("/apis/metal3.io/v1alpha1/namespaces/{namespace}/baremetalhosts/{name}");
     let host: BareMetalHost = read(api, headers, caller, &hosts).await?;
     let journals = format!("/apis/firesteel.dev/v1alpha1/namespaces/{namespace}/hostjournals/{name}");
@@ -52,8 +60,7 @@ async fn answer_dry_run(
     };
     let memory = memory(&journal.status)
         .map_err(|error| refuse(&Status::internal(format!("the host's memory cannot be read: {error}"))))?;
-    let seen = preview(&host, &memory, journal.status.hardware.as_ref());
-    serde_json::to_value(seen).map_err(|error| refuse(&Status::internal(error.to_string())))
+    Ok(preview(&host, &memory, journal.status.hardware.as_ref()))
 }
 
 /// Reads an object with the caller's rights, or returns the refusal.
