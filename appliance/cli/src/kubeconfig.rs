@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use firesteel_resources::access_grant::{AccessGrant, AccessGrantSpec, GrantSubject, USER};
 use firesteel_resources::roles::Role;
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -29,7 +30,7 @@ pub struct KubeconfigOptions {
     #[arg(long, value_name = "NAME", required_unless_present = "revoke")]
     user: Option<String>,
     /// Role of the user; an operator and a tenant need a --namespace
-    #[arg(long, value_parser = Role::WORDS, required_unless_present = "revoke")]
+    #[arg(long, value_parser = roles(), required_unless_present = "revoke")]
     role: Option<String>,
     /// Group that the user is in, may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "revoke")]
@@ -48,6 +49,12 @@ pub struct KubeconfigOptions {
     /// Do not ask before access is revoked: go on at once, as scripts must
     #[arg(long, short, requires = "revoke")]
     yes: bool,
+}
+
+/// The roles, each with what it may do.
+fn roles() -> PossibleValuesParser {
+    let about = |word: &'static str| Role::of(word).map_or("", Role::about);
+    PossibleValuesParser::new(Role::WORDS.map(|word| PossibleValue::new(word).help(about(word))))
 }
 
 /// # Errors

@@ -141,6 +141,18 @@ impl Role {
         Self::WORDS.iter().position(|known| *known == word).map(|index| all[index])
     }
 
+    /// Says what it may do, in one line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Admin => "may do everything, everywhere",
+            Self::Operator => "runs the hosts of a namespace, and may halt the fleet",
+            Self::Tenant => "uses machines by claims in a namespace, and never sees hosts",
+            Self::Viewer => "reads all but Secrets and MachineConfigs, in a namespace or everywhere",
+            Self::Agent => "has the rights of every known caller alone",
+        }
+    }
+
     /// Whether its grants name a namespace: always, never, or as one likes.
     #[must_use]
     pub fn needs_namespace(self) -> Option<bool> {
