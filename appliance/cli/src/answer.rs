@@ -11,7 +11,7 @@ use super::get::missing_host;
 use super::host_wait::{self, HostWait, WaitError};
 use super::output::print_line;
 use super::table::clean;
-use super::{ApiClient, durations, print_text};
+use super::{ApiClient, durations, kinds, print_text};
 
 /// The time in which an appliance that works answers, also under load and after a restart.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
@@ -37,6 +37,7 @@ impl AnswerOptions {
 // A request to a host, with no other argument.
 #[derive(Clone, Debug, Args)]
 pub struct HostRequestOptions {
+    #[arg(value_parser = kinds::host_name)]
     pub host: String,
     #[command(flatten)]
     pub answer: AnswerOptions,
@@ -133,7 +134,7 @@ pub(super) fn print_answer(host: &str, verb: &str, answer: &RequestAnswer) -> an
 /// Says why there is no answer, and what to do then.
 pub(super) fn unanswered(host: &str, verb: &str, error: WaitError) -> anyhow::Error {
     match error {
-        WaitError::Gone => anyhow::anyhow!("could not {verb} {host}: {}", WaitError::Gone),
+        WaitError::Gone(_) => anyhow::anyhow!("could not {verb} {host}: {error}"),
         WaitError::TimedOut { .. } => anyhow::anyhow!(
             "could not {verb} {host}: {error}; the request stays, and `firesteel describe host {host}` shows its answer"
         ),

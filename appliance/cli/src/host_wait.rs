@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use firesteel_resources::bare_metal_host::annotations;
+use firesteel_resources::bare_metal_host::{ProvisioningState, annotations, requests};
 use firesteel_resources::condition::find_condition;
 use firesteel_resources::host_journal::RequestAnswer;
 use firesteel_resources::{BareMetalHost, HostJournal};
@@ -34,11 +34,34 @@ const UNAVAILABLE: u16 = 503;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WaitError {
     #[error("it is gone: it was deleted meanwhile")]
-    Gone,
+    Gone(HostDeparture),
     #[error("the appliance has not answered within {limit}{why}")]
     TimedOut { limit: String, why: String },
     #[error(transparent)]
     Api(#[from] anyhow::Error),
+}
+
+/// How a host went, by the last that was seen of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum HostDeparture {
+    /// The last of it was not seen, or its finalizer was removed by another client.
+    #[default]
+    Unseen,
+    /// It was forgotten by force: no disk was cleaned for it.
+    Forced,
+    /// The appliance let it go at the end of its deletion.
+    LetGo,
+}
+
+impl HostDeparture {
+    fn of(host: &BareMetalHost) -> Self {
+        let state = host.status.as_ref().map(|status| status.provisioning.state);
+        match state {
+            _ if requests(&host.metadata).release_force => Self::Forced,
+            Some(ProvisioningState::Deleting) => Self::LetGo,
+            _ => Self::Unseen,
+        }
+    }
 }
 
 /// A host and its journal, as they were seen last.
@@ -75,7 +98,9 @@ impl ObservedHost {
         let is_gone = event["type"] == "DELETED";
         match (event["type"].as_str(), event["object"]["kind"].as_str()) {
             (Some("ERROR"), _) => return Ok(false),
-            (_, Some("BareMetalHost")) if is_gone => return Err(WaitError::Gone),
+            (_, Some("BareMetalHost")) if is_gone => {
+                return Err(WaitError::Gone(HostDeparture::of(&read(&event["object"])?)));
+            }
             (_, Some("BareMetalHost")) => self.host = read(&event["object"])?,
             (_, Some("HostJournal")) if is_gone => self.journal = HostJournal::default(),
             (_, Some("HostJournal")) => self.take_journal(read(&event["object"])?),
@@ -106,6 +131,8 @@ pub(super) struct HostWait<'a> {
     notes: Vec<String>,
     /// What the host waits for, as far as that was seen last.
     why: Option<String>,
+    /// How it went, if what was seen last was the last of it.
+    departure: HostDeparture,
     /// The caller may ask how the fleet is, as far as is known.
     may_ask_fleet: bool,
 }
@@ -132,6 +159,7 @@ impl<'a> HostWait<'a> {
             next_note: now + FIRST_NOTE,
             notes: Vec::new(),
             why: None,
+            departure: HostDeparture::default(),
             may_ask_fleet: true,
         };
         let seen = wait.observe().await?;
@@ -206,23 +234,28 @@ impl<'a> HostWait<'a> {
                 return Ok(None);
             }
             self.check_uid(&seen.host)?;
-            self.why = seen.why();
+            self.remember(&seen);
         }
+    }
+
+    fn remember(&mut self, seen: &ObservedHost) {
+        self.why = seen.why();
+        self.departure = HostDeparture::of(&seen.host);
     }
 
     async fn observe(&mut self) -> Result<ObservedHost, WaitError> {
         let host = self.client.get_if_there(&path(self.client, "hosts", self.name)?).await?;
-        let host: BareMetalHost = read(&host.ok_or(WaitError::Gone)?)?;
+        let host: BareMetalHost = read(&host.ok_or(WaitError::Gone(self.departure))?)?;
         self.check_uid(&host)?;
         let journal = self.client.get_if_there(&path(self.client, "hostjournals", self.name)?).await?;
         let mut seen = ObservedHost { host, journal: HostJournal::default() };
         seen.take_journal(journal.as_ref().map(read).transpose()?.unwrap_or_default());
-        self.why = seen.why();
+        self.remember(&seen);
         Ok(seen)
     }
 
     fn check_uid(&self, host: &BareMetalHost) -> Result<(), WaitError> {
-        if host.metadata.uid == self.uid { Ok(()) } else { Err(WaitError::Gone) }
+        if host.metadata.uid == self.uid { Ok(()) } else { Err(WaitError::Gone(self.departure)) }
     }
 
     /// The path of the collection, with this host alone selected.
@@ -318,7 +351,19 @@ mod tests {
         assert_eq!(seen.why().as_deref(), Some("why"));
         assert!(seen.take(&event("HostJournal", "DELETED")).unwrap() && seen.why().is_none());
         assert!(!seen.take(&json!({"type": "ERROR", "object": {"kind": "Status"}})).unwrap());
-        assert!(matches!(seen.take(&event("BareMetalHost", "DELETED")), Err(WaitError::Gone)));
+        assert!(matches!(seen.take(&event("BareMetalHost", "DELETED")), Err(WaitError::Gone(HostDeparture::Unseen))));
+        let gone = |seen: &mut ObservedHost, state: &str, force: bool| {
+            let marks = if force { json!({annotations::RELEASE_FORCE: "true"}) } else { json!({}) };
+            let object = json!({"kind": "BareMetalHost", "metadata": {"name": "h1", "annotations": marks},
+                "status": {"provisioning": {"state": state}}});
+            match seen.take(&json!({"type": "DELETED", "object": object})) {
+                Err(WaitError::Gone(departure)) => departure,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(gone(&mut seen, "deleting", false), HostDeparture::LetGo);
+        assert_eq!(gone(&mut seen, "deleting", true), HostDeparture::Forced);
+        assert_eq!(gone(&mut seen, "deprovisioning", false), HostDeparture::Unseen, "its finalizer was removed");
         seen.host.metadata.annotations.insert(annotations::PAUSED.into(), "ann".into());
         assert!(seen.why().is_some_and(|why| why.starts_with("paused by ann")));
     }

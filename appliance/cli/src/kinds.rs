@@ -122,9 +122,24 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
                     names.push(kind.plural);
                 }
             }
-            Err(wrong_use(format!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))))
+            Err(wrong_use(format!(
+                "there is no kind \"{name}\"; if it is a host or a machine, write `host {name}`; the kinds are: hosts, {}",
+                names.join(", ")
+            )))
         }
     }
+}
+
+/// Reads the name of a host, as kubectl writes it too: `rack1-07`, `host/rack1-07` or `bmh/rack1-07`.
+///
+/// # Errors
+/// When it is an object of another kind.
+pub(crate) fn host_name(text: &str) -> anyhow::Result<String> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
+    if !by_name(kind)?.is_host() || name.is_empty() || name.contains('/') {
+        bail!("this takes the name of a host, such as rack1-07 or host/rack1-07");
+    }
+    Ok(name.to_owned())
 }
 
 /// Finds the kind of an object by its `apiVersion` and `kind`, in each version that the appliance serves.
@@ -186,8 +201,12 @@ mod tests {
             assert_eq!(by_name(name).unwrap().resource(), resource, "{name}");
         }
         for name in ["racks", "baremetalhosts.example.org", ""] {
-            assert!(by_name(name).unwrap_err().to_string().contains("there are: hosts, baremetalhosts"), "{name}");
+            assert!(by_name(name).unwrap_err().to_string().contains("the kinds are: hosts, baremetalhosts"), "{name}");
         }
+        for text in ["a", "host/a", "bmh/a", "baremetalhosts.metal3.io/a"] {
+            assert_eq!(host_name(text).unwrap(), "a", "{text}");
+        }
+        assert!(["cm/a", "host/", "host/a/b", "x/a"].iter().all(|text| host_name(text).is_err()));
         let host = by_name("hosts").unwrap();
         assert_eq!(host.object("a"), "baremetalhost.metal3.io/a");
         assert_eq!(everywhere(host), "/apis/metal3.io/v1alpha1/baremetalhosts");

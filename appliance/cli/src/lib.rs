@@ -155,6 +155,7 @@ pub enum CliCommand {
     Resume(halt::ResumeOptions),
     /// Show what the next installation and the next cleaning would do to each disk of a host; nothing is done
     Plan {
+        #[arg(value_parser = kinds::host_name)]
         host: String,
         /// table, yaml, json or jsonpath=TEMPLATE
         #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
@@ -162,6 +163,7 @@ pub enum CliCommand {
     },
     /// Protect all disks of a host from being cleaned or written; work under way stops at a safe point
     Lock {
+        #[arg(value_parser = kinds::host_name)]
         host: String,
         /// Who locks the host, and why; shown in its status
         #[arg(long, value_name = "TEXT", default_value = "")]

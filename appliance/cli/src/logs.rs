@@ -17,6 +17,7 @@ use super::{ApiClient, durations, kinds, print_text};
 
 #[derive(Debug, clap::Args)]
 pub struct LogArguments {
+    #[arg(value_parser = kinds::host_name)]
     host: String,
     /// Whose lines: the agent's, the kernel's below it, or the serial console's
     #[arg(long, short = 'c', value_name = "SOURCE", value_parser = [AGENT, KERNEL, CONSOLE], default_value = AGENT)]

@@ -22,6 +22,7 @@ pub enum ReceiptCommand {
     /// List receipts, including those of deleted hosts
     List {
         /// Only the receipts of this host
+        #[arg(value_parser = kinds::host_name)]
         host: Option<String>,
         /// table, yaml, json or jsonpath=TEMPLATE
         #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
@@ -29,6 +30,7 @@ pub enum ReceiptCommand {
     },
     /// Write the signed receipts of a host into files, one for each
     Export {
+        #[arg(value_parser = kinds::host_name)]
         host: String,
         /// Folder for the files
         #[arg(long, value_name = "DIR", default_value = ".")]
@@ -232,7 +234,7 @@ fn proved(path: &Path, document: &ReceiptDocument) -> String {
         }));
     }
     lines.extend(document.overridden().iter().map(|what| format!("  by the owner's word over {what}")));
-    lines.extend(document.unverified.iter().map(|what| format!("  unverified: {what}")));
+    lines.extend(document.unverified.iter().map(|what| format!("  not covered: {what}")));
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
@@ -360,7 +362,7 @@ mod tests {
         assert!(page.contains("before the boot not, after the erasure not"), "{page}");
         let told = proved(&path("true"), &written());
         assert!(
-            told.contains("sha256 aa") && told.contains("serial S1") && told.contains("unverified: what"),
+            told.contains("sha256 aa") && told.contains("serial S1") && told.contains("not covered: what"),
             "{told}"
         );
         assert!(told.contains("by the owner's word over the disk: GFS2"), "{told}");

@@ -8,13 +8,14 @@ use jiff::Timestamp;
 
 use super::answer::{self, AnswerOptions};
 use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
-use super::host_wait::{self, HostWait, ObservedHost, WaitError};
-use super::{ApiClient, print_text, table::output_width};
+use super::host_wait::{self, HostDeparture, HostWait, ObservedHost, WaitError};
+use super::{ApiClient, kinds, print_text, table::output_width};
 
 const COMMAND: &str = "release";
 
 #[derive(Clone, Debug, Args)]
 pub struct ReleaseOptions {
+    #[arg(value_parser = kinds::host_name)]
     host: String,
     /// Forget the host without cleaning its disks; a tombstone stays
     #[arg(long)]
@@ -64,15 +65,12 @@ pub(crate) async fn run(client: &ApiClient, options: &ReleaseOptions) -> anyhow:
     }
     match wait.until(|seen| answer_of(seen, by_force.as_deref())).await {
         Ok(answer) => answer::print_answer(host, COMMAND, &answer)?,
-        Err(WaitError::Gone) => {
-            print_text(&gone(host));
-            return Ok(());
-        }
+        Err(WaitError::Gone(departure)) => return gone(host, *force, departure),
         Err(error) => return Err(answer::unanswered(host, COMMAND, error)),
     }
     if options.wait {
         wait.restart(options.answer.timeout);
-        return until_gone(host, &mut wait).await;
+        return until_gone(host, *force, &mut wait).await;
     }
     Ok(())
 }
@@ -99,13 +97,10 @@ fn answer_of(seen: &ObservedHost, by_force: Option<&str>) -> Option<RequestAnswe
     seen.answer(DELETION, &asked_at.to_string(), 0)
 }
 
-async fn until_gone(host: &str, wait: &mut HostWait<'_>) -> anyhow::Result<()> {
+async fn until_gone(host: &str, force: bool, wait: &mut HostWait<'_>) -> anyhow::Result<()> {
     match wait.until(|_| None::<()>).await {
         Ok(()) => Ok(()),
-        Err(WaitError::Gone) => {
-            print_text(&gone(host));
-            Ok(())
-        }
+        Err(WaitError::Gone(departure)) => gone(host, force, departure),
         Err(WaitError::TimedOut { limit, why }) => anyhow::bail!(
             "{host} is not gone within {limit}{why}; the deletion goes on, and `firesteel watch {host}` follows it"
         ),
@@ -113,8 +108,22 @@ async fn until_gone(host: &str, wait: &mut HostWait<'_>) -> anyhow::Result<()> {
     }
 }
 
-fn gone(host: &str) -> String {
-    format!("{host}: released, and gone\n")
+/// Says that the host is gone; only one that went as it was asked for is released.
+fn gone(host: &str, force: bool, departure: HostDeparture) -> anyhow::Result<()> {
+    let receipts = format!("`firesteel receipt list {host}` shows what was done to its disks");
+    match departure {
+        _ if force => print_text(&format!("{host}: forgotten, and gone\n")),
+        HostDeparture::LetGo => print_text(&format!("{host}: released, and gone\n")),
+        HostDeparture::Forced => anyhow::bail!(
+            "could not release {host}: another command forgot it by force meanwhile, and no disk was cleaned for that; \
+             {receipts}"
+        ),
+        HostDeparture::Unseen => anyhow::bail!(
+            "{host} is gone, but whether its disks were cleaned was not seen: its finalizer may have been removed by \
+             another client; {receipts}"
+        ),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,6 +141,16 @@ mod tests {
         let why = refuse_locked(&seen, false).map_err(|error| error.to_string()).err().unwrap_or_default();
         assert!(why.contains("ann: audit") && why.contains("`firesteel unlock h1` first"), "{why}");
         assert!(refuse_locked(&seen, true).is_ok());
+    }
+
+    /// "Released" was said of a host that another command forgot.
+    #[test]
+    fn only_a_host_that_the_appliance_let_go_is_released() {
+        assert!(gone("h1", false, HostDeparture::LetGo).is_ok() && gone("h1", true, HostDeparture::Forced).is_ok());
+        for (departure, why) in [(HostDeparture::Forced, "by force meanwhile"), (HostDeparture::Unseen, "not seen")] {
+            let error = gone("h1", false, departure).map_err(|error| error.to_string()).err().unwrap_or_default();
+            assert!(error.contains(why) && error.contains("receipt list h1"), "{error}");
+        }
     }
 
     #[test]

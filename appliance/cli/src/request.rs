@@ -14,10 +14,11 @@ use super::answer::{self, AnswerOptions, HostRequest, HostRequestOptions, annota
 use super::confirm::{self, ConfirmOptions, HostSummary, NamedHost};
 use super::get::missing_host;
 use super::host_wait::{HostWait, path};
-use super::{ApiClient, print_text};
+use super::{ApiClient, kinds, print_text};
 
 #[derive(Clone, Debug, Args)]
 pub struct ChooseAgentOptions {
+    #[arg(value_parser = kinds::host_name)]
     host: String,
     /// Key of the agent that runs on the host: all digits, or the first ones
     #[arg(long, value_name = "KEY", required_unless_present = "none", conflicts_with = "none")]
@@ -31,6 +32,7 @@ pub struct ChooseAgentOptions {
 
 #[derive(Clone, Debug, Args)]
 pub struct RebootOptions {
+    #[arg(value_parser = kinds::host_name)]
     host: String,
     /// Cut the power instead of asking the OS
     #[arg(long)]
@@ -52,6 +54,7 @@ pub struct UnlockOptions {
 
 #[derive(Clone, Debug, Args)]
 pub struct UnfreezeOptions {
+    #[arg(value_parser = kinds::host_name)]
     host: String,
     /// Mark of the installation, or name of the disk that could not be read, as the host's reason shows it
     #[arg(long, value_name = "GUID|NAME")]

@@ -36,7 +36,7 @@ use goal::{WatchGoal, WatchVerdict};
 use screen::WatchScreen;
 use signals::{TerminalSignal, TerminalSignals};
 
-use super::{ApiClient, ConnectionOptions, durations, print_text};
+use super::{ApiClient, ConnectionOptions, durations, kinds, print_text};
 
 /// The time between two checks of the goal, and between two pictures of hosts that change.
 const TICK: Duration = Duration::from_millis(200);
@@ -48,6 +48,7 @@ const EVENTS_MAX: usize = 64;
 #[derive(Debug, Args)]
 pub struct WatchOptions {
     /// Only these hosts
+    #[arg(value_parser = kinds::host_name)]
     hosts: Vec<String>,
     /// End when all hosts shown are in this state, such as `provisioned`; a host without a state is `new`
     #[arg(long, value_name = "STATE", value_parser = goal::state)]

@@ -141,7 +141,10 @@ fn locks_and_halts_are_shown_and_hosts_are_found_by_their_macs() {
 fn wrong_use_ends_with_code_2_and_says_what_is_right() {
     let line = CommandLine::start();
     for (arguments, said) in [
-        (&["get", "racks"][..], "there is no kind \"racks\"; there are: hosts, "),
+        (
+            &["get", "racks"][..],
+            "there is no kind \"racks\"; if it is a host or a machine, write `host racks`; the kinds are: hosts, ",
+        ),
         (&["get", "hosts", "-o", "yml"], "possible are table, wide, yaml, json, name, jsonpath='{.metadata.name}'"),
         (&["get", "hosts", "-o", "jsonpath={..name}"], "write the whole path"),
         (&["get", "host", "a", "-A"], "--all-namespaces (-A) does not go with a name"),
