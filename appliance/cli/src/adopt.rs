@@ -58,8 +58,8 @@ fn choose<'a>(all: &'a Strangers, machine: &str) -> anyhow::Result<&'a Discovere
     let found: Vec<&DiscoveredHost> = all.iter().filter(|candidate| is(candidate, machine)).collect();
     if let Some(boot) = booting.iter().find(|boot| found.is_empty() && same(&boot.mac, machine)) {
         bail!(
-            "{machine} was seen ({}) and is not discovered yet: its agent has to inspect it first; wait until \
-             `firesteel get hosts` shows it as discovered",
+            "{machine} was seen ({}) and is not discovered yet: its agent has to inspect it first. If the machine is on, \
+             wait until `firesteel get hosts` shows it as discovered; if it is off, start it from the network",
             clean(&boot.stage)
         );
     }

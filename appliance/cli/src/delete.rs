@@ -85,6 +85,7 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
         print_text("nothing to delete\n");
         return Ok(());
     }
+    refuse_locked(&found)?;
     if options.dry_run != DryRun::None {
         return show(client, &found, options.dry_run == DryRun::Server).await;
     }
@@ -129,9 +130,9 @@ async fn show(client: &ApiClient, found: &[DoomedObject], is_checked: bool) -> a
     Ok(())
 }
 
-/// Asks about each host before the first one is deleted. The deletion of a locked host would wait for its lock.
-async fn ask_about_hosts(client: &ApiClient, hosts: &[DoomedObject], options: ConfirmOptions) -> anyhow::Result<()> {
-    for DoomedObject { name, shown, lock, .. } in hosts {
+/// Refuses locked hosts: their deletion would wait for the lock.
+fn refuse_locked(objects: &[DoomedObject]) -> anyhow::Result<()> {
+    for DoomedObject { name, shown, lock, .. } in objects {
         if let Some(lock) = lock {
             bail!(
                 "could not delete {shown}: it is {lock}; nothing was deleted. Run `firesteel unlock {name}` first, or \
@@ -139,6 +140,11 @@ async fn ask_about_hosts(client: &ApiClient, hosts: &[DoomedObject], options: Co
             );
         }
     }
+    Ok(())
+}
+
+/// Asks about each host before the first one is deleted.
+async fn ask_about_hosts(client: &ApiClient, hosts: &[DoomedObject], options: ConfirmOptions) -> anyhow::Result<()> {
     for DoomedObject { namespace, name, .. } in hosts {
         confirm::ask_to_delete_host(client, COMMAND, NamedHost { namespace, name }, false, options).await?;
     }
@@ -153,13 +159,16 @@ async fn delete_hosts(
 ) -> anyhow::Result<Vec<DoomedObject>> {
     let mut deleted = Vec::new();
     for host in hosts {
+        // What cannot be looked up keeps no one from deleting.
+        let named = NamedHost { namespace: &host.namespace, name: &host.name };
+        let deletion = HostDeletion::fetch(client, named, false).await.unwrap_or_default();
         if delete(client, &host).await? {
             let next = if is_awaited {
-                "this command waits for it, and ending it changes nothing".to_owned()
+                "this command waits until it is gone, and ending it changes nothing".to_owned()
             } else {
                 format!("follow it with `firesteel watch {}`", host.name)
             };
-            print_text(&format!("{} will be gone after its disks are cleaned; {next}\n", host.shown));
+            print_text(&format!("{} is deleted: {}; {next}\n", host.shown, deletion.outcome()));
             deleted.push(host);
         }
     }
@@ -242,6 +251,10 @@ async fn named(
     match client.get(&format!("{collection}/{name}")).await {
         Ok(object) => Ok(Some(doomed(kind, &object))),
         Err(error) if ignores_missing && code_of(&error) == Some(404) => Ok(None),
+        Err(error) if code_of(&error) == Some(404) => {
+            let note = "nothing was deleted, also not what else was named: --ignore-not-found deletes the others";
+            Err(get::missing(client, kind, name, error).context(note))
+        }
         Err(error) => Err(get::missing(client, kind, name, error)),
     }
 }

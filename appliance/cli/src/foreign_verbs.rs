@@ -6,18 +6,53 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::FiresteelCli;
 
-/// Verbs of kubectl that change objects. They work on the appliance, which `firesteel` needs no second way for.
-const KUBECTL: [&str; 9] = ["annotate", "auth", "create", "edit", "exec", "label", "patch", "replace", "scale"];
-/// What other programs call the things that are done here by another word.
-const OTHERS: [(&str, &str); 8] = [
-    ("deploy", "`firesteel apply -f FILE` with spec.image of the host"),
-    ("deprovision", "`firesteel release HOST`"),
-    ("inspect", "`firesteel describe host HOST` shows the inspection, and `firesteel retry HOST` makes a new one"),
-    ("list", "`firesteel get hosts`"),
-    ("power", "`firesteel reboot HOST`, or spec.online of the host in `firesteel apply -f FILE`"),
-    ("provision", "`firesteel apply -f FILE` with spec.image of the host"),
-    ("show", "`firesteel describe host HOST`"),
-    ("status", "`firesteel get hosts`, `firesteel watch`"),
+/// Verbs of kubectl that change objects or ask the API. They work on the appliance, which `firesteel` needs no second
+/// way for.
+const KUBECTL: [&str; 11] = [
+    "annotate",
+    "api-resources",
+    "api-versions",
+    "auth",
+    "create",
+    "edit",
+    "exec",
+    "label",
+    "patch",
+    "replace",
+    "scale",
+];
+/// Words of other programs, each with what does it here.
+const OTHERS: [(&[&str], &str); 18] = [
+    (&["add", "discover", "enroll", "register"], "`firesteel apply -f FILE`, or `firesteel adopt MAC --name NAME`"),
+    (&["abort", "cancel", "pause", "stop"], "`firesteel lock HOST`, or `firesteel halt` for the whole fleet"),
+    (
+        &["clean", "erase", "wipe"],
+        "`firesteel release HOST`, or `firesteel apply -f FILE` without spec.image of the host",
+    ),
+    (&["console", "serial"], "`firesteel logs HOST -c console`"),
+    (&["deploy", "install", "provision"], "`firesteel apply -f FILE` with spec.image of the host"),
+    (&["deprovision", "unprovision"], "`firesteel release HOST`"),
+    (&["destroy", "remove", "rm"], "`firesteel release HOST`, and `firesteel delete KIND NAME` for other objects"),
+    (&["export"], "`firesteel image export`, or `firesteel receipt export`"),
+    (&["freeze"], "`firesteel lock HOST`"),
+    (&["hosts", "list", "ls", "machines", "nodes", "status"], "`firesteel get hosts`, or `firesteel watch`"),
+    (&["images", "import", "upload"], "`firesteel image import`, and `firesteel image ls`"),
+    (
+        &["inspect"],
+        "`firesteel describe host HOST` shows the last inspection; the annotation inspect.metal3.io asks for a new one",
+    ),
+    (
+        &["login", "revoke", "user", "users"],
+        "`firesteel kubeconfig --user NAME --role ROLE`, and `firesteel kubeconfig --revoke NAME`",
+    ),
+    (&["off", "on", "power", "poweroff", "poweron"], "spec.online of the host in `firesteel apply -f FILE`"),
+    (&["receipts", "verify"], "`firesteel receipt list`, and `firesteel receipt verify`"),
+    (
+        &["reset", "restart", "start"],
+        "`firesteel reboot HOST`, or spec.online of the host in `firesteel apply -f FILE`",
+    ),
+    (&["resume-host", "thaw", "unpause"], "`firesteel unlock HOST`, or `firesteel resume` for the whole fleet"),
+    (&["show"], "`firesteel describe host HOST`"),
 ];
 
 /// Reads the command line, or ends the process with what is wrong with it.
@@ -28,7 +63,7 @@ pub fn parse() -> FiresteelCli {
 
 /// Puts what does it here in the place of subcommands that merely look alike.
 fn with_tip(mut error: clap::Error) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
+    if error.kind() != ErrorKind::InvalidSubcommand || !is_first_word(&error) {
         return error;
     }
     let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return error };
@@ -38,6 +73,14 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// Tells whether the word stands where a command does, and not behind one, as in `image list`.
+fn is_first_word(error: &clap::Error) -> bool {
+    matches!(
+        error.get(ContextKind::Usage),
+        Some(ContextValue::StyledStr(usage)) if usage.to_string().contains("firesteel [OPTIONS]")
+    )
+}
+
 fn tip(verb: &str) -> Option<String> {
     if KUBECTL.contains(&verb) {
         return Some(format!(
@@ -45,7 +88,7 @@ fn tip(verb: &str) -> Option<String> {
              `firesteel apply -f FILE`"
         ));
     }
-    let (_, instead) = OTHERS.iter().find(|(other, _)| *other == verb)?;
+    let (_, instead) = OTHERS.iter().find(|(others, _)| others.contains(&verb))?;
     Some(format!("here it is {instead}"))
 }
 
@@ -64,6 +107,8 @@ mod tests {
             let text = with_tip(error).to_string();
             assert!(text.contains(expected) && !text.contains("similar"), "{text}");
         }
+        let deeper = with_tip(FiresteelCli::try_parse_from(["firesteel", "receipt", "clean"]).unwrap_err()).to_string();
+        assert!(!deeper.contains("here it is"), "{deeper}");
         let typo = with_tip(FiresteelCli::try_parse_from(["firesteel", "relase", "a"]).unwrap_err()).to_string();
         assert!(typo.contains("similar subcommand") && typo.contains("release"), "{typo}");
     }

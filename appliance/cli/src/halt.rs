@@ -38,7 +38,7 @@ pub(crate) async fn halt(client: &ApiClient, options: &HaltOptions) -> anyhow::R
     let HaltOptions { reason, name, confirm } = options;
     let name = name.as_deref().unwrap_or(USUAL_NAME);
     let text = format!(
-        "The whole fleet is halted: no disk of any host is changed until `{}`.\n",
+        "The whole fleet is halted: no disk of any host is changed until an admin runs `{}`.\n",
         clean(&resume_command(name))
     );
     confirm::ask("halt", &text, ExpectedAnswer::Yes, *confirm)?;
@@ -58,7 +58,7 @@ pub(crate) async fn halt(client: &ApiClient, options: &HaltOptions) -> anyhow::R
     })?;
     print_text(&format!(
         "the fleet is halted{}: no step that changes a disk begins, and those under way hold at their next safe point, \
-         within a minute; `{}` ends it\n",
+         within a minute; an admin ends it by `{}`\n",
         if is_held(&made) { ", in the appliance's memory alone until its disk takes it" } else { "" },
         resume_command(name)
     ));

@@ -118,6 +118,14 @@ impl HostDeletion {
         Ok(Self { summary, preview: plan::fetch(client, host).await?, is_forced })
     }
 
+    /// What becomes of the disks, in one line.
+    pub(crate) fn outcome(&self) -> &str {
+        match self.preview.deletion.refused.as_str() {
+            "" => "its disks are dealt with as `firesteel plan` shows, and then the host is let go",
+            refused => refused,
+        }
+    }
+
     /// The summary of the host, and the fate of each disk, for a terminal of this width.
     pub(crate) fn text(&self, width: usize) -> String {
         let disks = if self.is_forced {

@@ -8,7 +8,7 @@ mod watch;
 
 use anyhow::Context as _;
 use firesteel_kube::LabelSelector;
-use firesteel_resources::bare_metal_host::ErrorType;
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
 use firesteel_resources::{BareMetalHost, DiscoveredHost};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -144,11 +144,14 @@ pub(super) async fn discovered(client: &ApiClient) -> anyhow::Result<Vec<Discove
     list(client, "discoveredhosts").await
 }
 
-/// Returns whether the host is on. It is unknown where no BMC says it: there is none, or it never answered.
+/// Returns whether the host is on. It is unknown where no BMC says it: there is none, or it has not answered so far.
 pub(super) fn power(host: &BareMetalHost) -> &'static str {
     let status = host.status.as_ref();
     let is_unheard = host.spec.bmc.as_ref().is_none_or(|bmc| bmc.address.is_empty())
-        || status.is_none_or(|status| status.error_type == Some(ErrorType::Registration));
+        || status.is_none_or(|status| {
+            let is_early = matches!(status.provisioning.state, ProvisioningState::New | ProvisioningState::Registering);
+            is_early || status.error_type == Some(ErrorType::Registration)
+        });
     match status.is_some_and(|status| status.powered_on) {
         true => "on",
         false if is_unheard => "unknown",

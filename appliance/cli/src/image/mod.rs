@@ -65,6 +65,7 @@ pub enum ImageCommand {
         data: PathBuf,
     },
     /// List the images that are stored or being fetched, and who uses them
+    #[command(visible_alias = "list")]
     Ls {
         /// Data folder of the appliance
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]

@@ -84,7 +84,13 @@ pub(super) fn state(text: &str) -> anyhow::Result<ProvisioningState> {
     let found = words.iter().position(|word| word == text);
     found.map(|index| ProvisioningState::ALL[index]).with_context(|| {
         let meant = question(&nearest(text, words.iter().map(String::as_str)));
-        format!("no host has this state{meant}; the states are: {}", words.join(", "))
+        // The fingers mean the OS.
+        let running = if ["running", "ready", "booted", "up"].contains(&text.to_ascii_lowercase().as_str()) {
+            "; `firesteel wait host/NAME --for condition=Running` waits until the OS reports that it runs"
+        } else {
+            ""
+        };
+        format!("no host has this state{meant}{running}; the states are: {}", words.join(", "))
     })
 }
 
