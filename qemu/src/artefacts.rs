@@ -2,18 +2,18 @@
 //! agent; the operating system image. Made before the lab begins, because some of it comes over the
 //! network. Everything is kept, so that only the first time is long.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use anyhow::{Context as _, bail};
-use firesteel_lab_image::{OsImageFile, OsImageRequest, OsImageSystem, PackedFormat};
+use firesteel_lab_image::{OsImageSystem, PackedFormat};
 use firesteel_ramdisk::{KernelFlavour, ModuleSet, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::building::build;
+use crate::os_images::build_images;
 use crate::progress::{ProgressStep, bytes, print_status};
 use crate::tools::Tools;
 
@@ -24,7 +24,7 @@ pub const VERSION: &str = "1";
 pub const NEXT_VERSION: &str = "2";
 /// An image that is larger than a small host's memory, packed and unpacked.
 pub const LARGE_VERSION: &str = "large-640";
-const LARGE_BALLAST_MIB: u64 = 640;
+pub(crate) const LARGE_BALLAST_MIB: u64 = 640;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Everything that was made.
@@ -99,34 +99,9 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
-        let mut by_version: BTreeMap<(OsImageSystem, &str), Vec<PackedFormat>> = BTreeMap::new();
-        for WantedImage { system, version, format } in wanted {
-            let formats = by_version.entry((*system, *version)).or_default();
-            if !formats.contains(format) {
-                formats.push(*format);
-            }
-        }
-        let mut images = Vec::new();
-        for ((system, version), formats) in by_version {
-            let step = ProgressStep::begin("building the operating system image (the first time: some minutes)");
-            let request = OsImageRequest {
-                cache: tools.cache.clone(),
-                out: tools.cache.join("images"),
-                version: version.to_owned(),
-                system,
-                ballast_mib: if version == LARGE_VERSION { LARGE_BALLAST_MIB } else { 0 },
-                formats,
-            };
-            let built = firesteel_lab_image::build(&request, &mut print_status)
-                .context("building the operating system image")?;
-            step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
-            images.extend(built.into_iter().map(|OsImageFile { format, path, .. }| BuiltImage {
-                system,
-                version: version.to_owned(),
-                format,
-                path,
-            }));
-        }
+        let step = ProgressStep::begin("building the operating system images (the first time: some minutes)");
+        let (images, sizes) = build_images(tools, wanted, &mut print_status)?;
+        step.end_with(&sizes.into_iter().map(bytes).collect::<Vec<_>>().join(", "));
         Ok(images)
     }
 

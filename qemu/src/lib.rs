@@ -47,6 +47,7 @@ pub mod manifests;
 pub mod mutants;
 pub mod net;
 pub mod os;
+mod os_images;
 pub mod probe;
 pub mod progress;
 pub mod qmp;

@@ -6,6 +6,7 @@ use crate::all::{AllBegun, AllRun, PartOfAll};
 use crate::artefacts::{Artefacts, StaticBuild, build_volume_files, repository};
 use crate::lab::LabConfig;
 use crate::lab_ending::{LabEnding, unless_interrupted};
+use crate::os_images::ImagesBuild;
 use crate::progress::print_status;
 use crate::scenario::{self, OnEnd, SelectedScenario};
 use crate::suites;
@@ -54,6 +55,8 @@ pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrep
     };
     // Beside the tests: most of it is one core's work, and some of theirs is waiting.
     let guest = chosen.iter().any(SelectedScenario::wipes).then(StaticBuild::start).transpose()?;
+    let images: Vec<_> = chosen.iter().flat_map(SelectedScenario::images).collect();
+    let building = ImagesBuild::start(tools, images.clone());
     match &whole {
         Some(run) => run.run_suites()?,
         None if options.scenario.is_empty() => suites::run_usual()?,
@@ -64,7 +67,7 @@ pub fn prepare(options: &TestOptions, tools: &Tools) -> anyhow::Result<TestsPrep
         return Ok(TestsPrepared::Over(code));
     }
     let wipe_guest = guest.map_or(Ok(PathBuf::new()), StaticBuild::finish)?;
-    let images: Vec<_> = chosen.iter().flat_map(SelectedScenario::images).collect();
+    building.finish()?;
     let with_switch = chosen.iter().any(SelectedScenario::has_switch);
     let mut artefacts = Artefacts { wipe_guest, ..Artefacts::make(tools, &images, with_switch)? };
     if chosen.iter().any(SelectedScenario::has_volumes) {
