@@ -2,9 +2,9 @@
 
 use firesteel_plan::host::{BmcAction, HostPower, ImageInputs, InstanceInputs, PlanKind, UserDataInputs};
 use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
-use firesteel_resources::Image;
-use firesteel_resources::bare_metal_host::{OperationMetric, OperationalStatus, ProvisioningState as S};
+use firesteel_resources::bare_metal_host::{BootMode, OperationMetric, OperationalStatus, ProvisioningState as S};
 use firesteel_resources::condition::{ConditionStatus, find_condition};
+use firesteel_resources::{Image, RootDeviceHints};
 
 use crate::world::{MAC, World, image, run_to_write};
 
@@ -17,6 +17,10 @@ fn condition(world: &World, name: &str) -> (ConditionStatus, String) {
 #[test]
 fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     let mut world = World::new();
+    let hints = RootDeviceHints { min_size_gigabytes: 1, ..RootDeviceHints::default() };
+    world.edit(|host| {
+        (host.spec.boot_mode, host.spec.root_device_hints) = (Some(BootMode::Legacy), Some(hints.clone()))
+    });
     world.run();
     let way = [S::New, S::Registering, S::Inspecting, S::Preparing, S::Available, S::Provisioning, S::Provisioned];
     assert_eq!(world.states, way, "{}", world.reason());
@@ -25,12 +29,20 @@ fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     let applied = world.memory().applied.clone().unwrap();
     assert_eq!(boot_entry(world.memory()), HostBootEntry::LocalDisk { disk_guid: Some(applied.disk_guid.clone()) });
     assert_eq!(condition(&world, "Running").0, ConditionStatus::False);
+    let status = world.seen.host.status.clone().unwrap().provisioning;
+    assert_eq!((status.boot_mode, status.root_device_hints), (Some(BootMode::Legacy), Some(hints)));
+    assert!(!status.id.is_empty() && status.id == world.memory().id, "{}", status.id);
 
     let (attempt, now) = (applied.attempt, world.now);
     world.seen.instance = InstanceInputs { attempt, config_fetched_at: Some(now), running_at: Some(now), failed: None };
     world.settle();
     assert_eq!(condition(&world, "Running").0, ConditionStatus::True);
     assert_eq!(condition(&world, "Provisioned").0, ConditionStatus::True);
+    // What is off does not run, whatever it reported.
+    world.seen.bmc.power = HostPower::Off;
+    world.step();
+    assert_eq!(condition(&world, "Running"), (ConditionStatus::False, "PoweredOff".into()));
+    world.settle();
 
     world.states.clear();
     world.pass(86_400);

@@ -3,6 +3,7 @@
 use firesteel_plan::host::{BmcAction, BmcFault, BmcFaultKind, HostPower};
 use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
+use jiff::Timestamp;
 
 use crate::world::{World, run_to_write};
 
@@ -225,8 +226,11 @@ fn an_os_that_does_not_shut_down_is_cut_off_after_three_minutes() {
     let mut world = provisioned();
     world.edit(|host| host.spec.online = false);
     let mut hard_after = None;
+    let mut shown = Vec::new();
     for second in 0..400 {
         world.step();
+        shown.push(world.reason().to_owned());
+        shown.dedup();
         // The OS ignores the soft one.
         let cut = actions(&world).contains(&BmcAction::PowerOff { hard: true });
         if cut && hard_after.is_none() {
@@ -240,6 +244,13 @@ fn an_os_that_does_not_shut_down_is_cut_off_after_three_minutes() {
     let hard_after = hard_after.unwrap();
     assert!((180..200).contains(&hard_after), "{hard_after}");
     assert!(world.reason().contains("switched off"), "{}", world.reason());
+    // Who looks on knows how long it may take.
+    let mut asked: Vec<&String> = shown.iter().filter(|text| text.starts_with("the OS was asked at ")).collect();
+    asked.dedup();
+    let [asked] = asked[..] else { panic!("{asked:?}") };
+    let times: Vec<Timestamp> = asked.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(times[1].duration_since(times[0]).as_secs(), 180, "{asked}");
+    assert!(asked.contains("to shut down; if it does not, the power is cut at"), "{asked}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::bare_metal_host::status::ProvisioningState;
 pub(crate) fn warning(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Option<String> {
     let old = old?;
     let state = old.status.as_ref()?.provisioning.state;
-    if !matches!(state, ProvisioningState::Provisioning | ProvisioningState::Provisioned) {
+    if state != ProvisioningState::Provisioned {
         return None;
     }
     let before = old.spec.wanted_image()?;
@@ -41,7 +41,9 @@ mod tests {
         assert!(of("provisioned", Some("https://i/b")).unwrap().starts_with("spec.image.url names another image"));
         assert!(of("provisioned", None).unwrap().starts_with("spec.image is gone"));
         assert_eq!(of("provisioned", Some("https://i/a")), None);
-        assert_eq!(of("available", Some("https://i/b")), None, "nothing is installed");
+        for state in ["available", "provisioning", "deprovisioning"] {
+            assert_eq!(of(state, Some("https://i/b")), None, "no OS is installed while a host is {state}");
+        }
         assert_eq!(warning(&host("", Some("https://i/a")), None), None, "a new host");
     }
 }

@@ -32,8 +32,8 @@ use super::project::is_installed;
 use crate::clock::ClockDoubt;
 use crate::disk::CleaningMethod;
 use crate::host::model::{
-    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostReason, HostState, SharedUuid,
-    Tombstone,
+    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostPower, HostReason, HostState,
+    SharedUuid, Tombstone,
 };
 use crate::host::rules::{boot_hint, consumer_data, identity, overrides};
 use crate::host::turn::gate::{self, ClosedGate};
@@ -322,6 +322,9 @@ fn running(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Condition 
     };
     let of_this = seen.instance.attempt == applied.attempt;
     match (seen.instance.running_at.filter(|_| of_this), seen.instance.config_fetched_at.filter(|_| of_this)) {
+        (Some(at), _) if seen.bmc.power == HostPower::Off => {
+            Condition::new("Running", false, "PoweredOff", format!("the host is off; its OS reported last at {at:.0}"))
+        }
         (Some(at), _) => Condition::new("Running", true, "NonceReturned", format!("the OS reported at {at:.0}")),
         (None, _) if !applied.reports_running() => {
             let mut condition = Condition::new(

@@ -210,7 +210,8 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
     } else if turn.has_bmc() || wait.powered {
         format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
     } else {
-        "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand"
+        "waiting for the host to boot from the network: there is no BMC, so unless it restarts by itself, switch it on \
+         or reboot it by hand"
             .to_owned()
     };
     let mut wake = turn.limits().work_poll;

@@ -72,7 +72,8 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> HostReason {
     if work.ordered {
         turn.memory.power = Some(work);
         let wake = turn.limits().power_poll_changing;
-        return turn.wait_in_state(wake, "waiting for the power to change");
+        let text = awaited(turn);
+        return turn.wait_in_state(wake, text);
     }
     let action = if work.want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard: work.hard } };
     let ordered = match turn.call(action) {
@@ -84,7 +85,7 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> HostReason {
         // A soft power-off that the BMC refuses is tried hard at once: some have no soft one. What it was not asked
         // because it answers with errors now is asked again.
         BmcCallProgress::Failed(BmcFault { kind: BmcFaultKind::Unsupported, .. }) if !work.want_on && !work.hard => {
-            work = PowerTask { hard: true, since: turn.now, ordered: false, ..work };
+            work.hard = true;
             false
         }
         BmcCallProgress::Failed(fault) => {
@@ -93,5 +94,18 @@ fn change(turn: &mut StepDraft<'_>, mut work: PowerTask) -> HostReason {
         }
     };
     turn.memory.power = Some(PowerTask { ordered, since: turn.now, ..work });
-    turn.wait_in_state(jiff::SignedDuration::from_secs(1), "waiting for the power to change")
+    let text = awaited(turn);
+    turn.wait_in_state(jiff::SignedDuration::from_secs(1), text)
+}
+
+/// Says which change of the power is waited for, and what comes if it does not.
+fn awaited(turn: &StepDraft<'_>) -> String {
+    match &turn.memory.power {
+        Some(PowerTask { want_on: false, hard: false, ordered: true, since }) => format!(
+            "the OS was asked at {since:.0} to shut down; if it does not, the power is cut at {:.0}",
+            later(*since, turn.limits().soft_off)
+        ),
+        Some(PowerTask { want_on: true, .. }) => "waiting for the power to come on".to_owned(),
+        Some(_) | None => "waiting for the power to go off".to_owned(),
+    }
 }

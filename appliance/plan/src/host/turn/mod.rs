@@ -222,9 +222,10 @@ impl<'a> StepDraft<'a> {
         let message = bounded(message.into());
         let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
         let delay = backoff::delay(count, self.seen.entropy);
-        self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
+        let at = later(self.now, delay);
+        self.note(kind, message.clone(), count, Some(at), false);
         self.warn(error_event(kind), message.clone());
-        self.wait_in_state(delay, format!("{message}; trying again in {}", format_duration(delay)))
+        self.wait_in_state(delay, retried(&message, at))
     }
 
     /// Notes a failure that only an edit of the object or of a Secret can end.
@@ -313,7 +314,7 @@ impl<'a> StepDraft<'a> {
             Some(at) if backoff::is_ahead(at, self.now) => {
                 let wait = at.duration_since(self.now);
                 self.deadline(later(at, self.limits().stall));
-                Err(self.wait_in_state(wait, format!("{}; trying again in {}", failure.message, format_duration(wait))))
+                Err(self.wait_in_state(wait, retried(&failure.message, at)))
             }
             Some(_) | None => Ok(()),
         }
@@ -380,4 +381,9 @@ fn error_event(kind: ErrorType) -> EventReason {
         ErrorType::PowerManagement => EventReason::PowerManagementError,
         ErrorType::Servicing => EventReason::ServicingError,
     }
+}
+
+/// Says of a failure when what failed is tried again.
+fn retried(message: &str, at: Timestamp) -> String {
+    format!("{message}; trying again at {at:.0}")
 }
