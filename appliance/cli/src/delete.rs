@@ -49,7 +49,7 @@ pub struct DeleteArguments {
     /// it, `client` does not
     #[arg(
         long, value_enum, default_value_t, value_name = "WHERE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "server", conflicts_with = "yes"
+        default_missing_value = "server"
     )]
     dry_run: DryRun,
     #[command(flatten)]

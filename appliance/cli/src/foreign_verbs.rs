@@ -81,11 +81,25 @@ fn is_first_word(error: &clap::Error) -> bool {
     )
 }
 
+/// The kubectl that finds the appliance where this program would: `variable` reads the environment.
+fn kubectl(variable: impl Fn(&str) -> Option<String>) -> String {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if let Some(file) = set("FIRESTEEL_KUBECONFIG") {
+        return format!("kubectl --kubeconfig {file}");
+    }
+    match set("FIRESTEEL_DATA") {
+        Some(data) => format!("kubectl --kubeconfig {data}/admin.kubeconfig"),
+        None if set("KUBECONFIG").is_some() => "kubectl".to_owned(),
+        None => "kubectl --kubeconfig DATA/admin.kubeconfig".to_owned(),
+    }
+}
+
 fn tip(verb: &str) -> Option<String> {
     if KUBECTL.contains(&verb) {
+        let kubectl = kubectl(|name| std::env::var(name).ok());
         return Some(format!(
-            "`kubectl --kubeconfig admin.kubeconfig {verb}` works on the appliance; or change the file and run \
-             `firesteel apply -f FILE`"
+            "`{kubectl} {verb}` works on the appliance; to change an object, edit its file and run `firesteel apply -f \
+             FILE`"
         ));
     }
     let (_, instead) = OTHERS.iter().find(|(others, _)| others.contains(&verb))?;
@@ -111,6 +125,18 @@ mod tests {
         assert!(!deeper.contains("here it is"), "{deeper}");
         let typo = with_tip(FiresteelCli::try_parse_from(["firesteel", "relase", "a"]).unwrap_err()).to_string();
         assert!(typo.contains("similar subcommand") && typo.contains("release"), "{typo}");
+    }
+
+    /// The file that was named lay in another folder.
+    #[test]
+    fn kubectl_is_shown_with_the_kubeconfig_that_is_used() {
+        let with = |set: &'static [(&str, &str)]| {
+            kubectl(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(with(&[("FIRESTEEL_KUBECONFIG", "/a"), ("KUBECONFIG", "/b")]), "kubectl --kubeconfig /a");
+        assert_eq!(with(&[("FIRESTEEL_DATA", "/d")]), "kubectl --kubeconfig /d/admin.kubeconfig");
+        assert_eq!(with(&[("FIRESTEEL_KUBECONFIG", ""), ("KUBECONFIG", "/b")]), "kubectl");
+        assert_eq!(with(&[]), "kubectl --kubeconfig DATA/admin.kubeconfig");
     }
 
     #[test]

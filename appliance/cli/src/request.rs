@@ -153,8 +153,8 @@ pub(crate) async fn reboot(client: &ApiClient, options: &RebootOptions) -> anyho
     if *hard {
         confirm::check_terminal("reboot --hard", confirm)?;
     }
-    let found: BareMetalHost = serde_json::from_value(client.get(&path(client, "hosts", host)?).await?)
-        .context("could not read the appliance's answer")?;
+    let found = client.get(&path(client, "hosts", host)?).await.map_err(|error| missing_host(client, host, error))?;
+    let found: BareMetalHost = serde_json::from_value(found).context("could not read the appliance's answer")?;
     check_bmc(&found).with_context(|| format!("could not reboot {host}"))?;
     if *hard {
         let text = |_: &HostSummary| {

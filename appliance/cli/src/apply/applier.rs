@@ -7,11 +7,12 @@ use super::object_view::view;
 use super::takeover::{MANAGER, preview, takeover};
 use super::target::ApplyTarget;
 use super::{refusal, sent_object};
-use crate::client::{ApiClient, ApiError, PatchedObject};
+use crate::client::{ApiClient, ApiError, PatchedObject, code_of};
 use crate::print_warning;
 
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
+const CONFLICT: u16 = 409;
 /// The most tries of an apply while others change the object. The last one does not insist that nothing changes between
 /// its two requests: a host reports every two seconds.
 const TRIES: usize = 5;
@@ -147,13 +148,32 @@ impl Applier<'_> {
         if after["metadata"]["deletionTimestamp"].is_string() {
             print_warning(&format!("{} is being deleted, and what is applied goes with it", target.title()));
         }
-        let Some(owners) = takeover.after(entries).filter(|_| !self.dry_run) else { return };
-        if let Err(error) = self.set_owners(&target.path(), &owners, &after["metadata"]["resourceVersion"]).await {
+        if self.dry_run {
+            return;
+        }
+        if let Err(error) = self.take_over(&target.path(), &takeover, after).await {
             print_warning(&format!(
                 "{}: could not take over the fields that an earlier command set: {error}; the next apply tries it again",
                 target.title()
             ));
         }
+    }
+
+    /// Makes the fields that the file names this command's own. The appliance changes objects all the time: a conflict
+    /// is tried again with the newest state.
+    async fn take_over(&self, path: &str, takeover: &Takeover<'_>, after: &Value) -> anyhow::Result<()> {
+        let mut newest = after.clone();
+        for attempt in 1.. {
+            let Some(owners) = takeover.after(&newest["metadata"]["managedFields"]) else { break };
+            match self.set_owners(path, &owners, &newest["metadata"]["resourceVersion"]).await {
+                Ok(_) => break,
+                Err(error) if code_of(&error) == Some(CONFLICT) && attempt < TRIES => {
+                    newest = self.client.get(path).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

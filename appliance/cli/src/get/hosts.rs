@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use firesteel_facts::shown_url;
 use firesteel_plan::host::DAMAGED;
+use firesteel_plan::journal::attempt;
 use firesteel_resources::bare_metal_host::annotations;
 use firesteel_resources::condition::find_condition;
 use firesteel_resources::halt::Halt;
@@ -85,8 +86,10 @@ impl FleetListing {
             own.name == other.name && own.namespace == other.namespace
         };
         let journal = self.journals.iter().find(is_same).map(|journal| &journal.status);
-        let percent =
-            journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
+        // The progress of an earlier attempt is none.
+        let progress = journal
+            .and_then(|journal| journal.progress.as_ref().filter(|progress| progress.attempt == attempt(journal)));
+        let percent = progress.map(|progress| format!("{}%", progress.percent));
         let waits = journal.and_then(|journal| journal.reason.as_ref()).map_or("", |reason| reason.text.as_str());
         let reason = reason(host, waits);
         let wide = || {

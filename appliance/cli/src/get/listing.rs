@@ -83,7 +83,13 @@ impl ObjectListing {
                  by itself\n"
             );
         }
-        format!("no {}{place}{with}\n", self.kind.plural)
+        // A server is called a machine, too.
+        let servers = if self.kind.kind == "Machine" && self.is_whole() {
+            format!(" ({}); servers are in `firesteel get hosts`, discovered ones too", self.kind.group)
+        } else {
+            String::new()
+        };
+        format!("no {}{place}{with}{servers}\n", self.kind.plural)
     }
 }
 

@@ -94,13 +94,14 @@ pub(super) fn with_objects(path: &str, listing: &ObjectListing) -> String {
     format!("{path}{separator}includeObject=Object")
 }
 
-/// When an event was seen last. Times of the API sort as texts.
-pub(super) fn last_seen(event: &Value) -> String {
+/// When an event was seen last, and which of those of one second was stored last. Times of the API sort as texts.
+pub(super) fn last_seen(event: &Value) -> (String, u64) {
     let places =
         ["/series/lastObservedTime", "/lastTimestamp", "/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"];
     let text = places.iter().find_map(|place| event.pointer(place)?.as_str()).unwrap_or_default();
     // With a fraction or without: a full second comes first.
-    text.trim_end_matches('Z').to_owned()
+    let revision = event["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+    (text.trim_end_matches('Z').to_owned(), revision)
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ async fn rows(client: &ApiClient, listing: &ObjectListing, is_wide: bool, width:
         let answer = client.get_table(&path).await?;
         let server = ServerTable::of(&answer, is_wide, listing.options.everywhere);
         let mut follower = CollectionFollower::new(client, path.clone(), true, &answer);
-        let mut rows: Vec<(String, TableRow)> = Vec::new();
+        let mut rows: Vec<((String, u64), TableRow)> = Vec::new();
         let answered = answer["rows"].as_array().into_iter().flatten();
         rows.extend(answered.map(|row| last_seen(&row["object"])).zip(server.rows(&answer)));
         if listing.options.by_time {
