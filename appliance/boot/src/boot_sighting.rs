@@ -331,6 +331,26 @@ mod tests {
     }
 
     #[test]
+    fn each_stage_has_its_words() {
+        for (stage, words) in [
+            (SightingStage::Offered(ADDRESS), "DHCP offered 10.77.0.100"),
+            (SightingStage::Leased(ADDRESS), "DHCP leased 10.77.0.100"),
+            (SightingStage::Refused("full".into()), "DHCP gave no address: full"),
+            (SightingStage::NoLoader("arm".into()), "no loader: arm"),
+            (SightingStage::LoaderFailed("lost".into()), "the loader was not fetched: lost"),
+            (loader(), "loader snponly.efi fetched by TFTP"),
+            (SightingStage::Ipxe, "iPXE runs"),
+            (SightingStage::Script { is_uefi: true }, "boot script fetched"),
+            (SightingStage::WrongBuild("old".into()), "no kernel: old"),
+            (SightingStage::Kernel, "kernel fetched"),
+            (SightingStage::Initramfs, "initramfs fetched"),
+            (SightingStage::Agent, "agent registered"),
+        ] {
+            assert_eq!(stage.to_string(), words);
+        }
+    }
+
+    #[test]
     fn whatever_a_loader_starts_ends_the_wait() {
         for stage in [
             SightingStage::Ipxe,

@@ -36,8 +36,7 @@ pub const SUBJECT_BYTES_MAX: usize = 128;
 /// The expiry of a token whose deadline is kept elsewhere.
 pub const NO_EXPIRY: u64 = u64::MAX;
 /// What a token of the longest subject takes; anything longer is refused before it is decoded.
-pub const TOKEN_CHARS_MAX: usize =
-    (1 + NONCE_LEN + FIXED_BYTES + SEAL_BYTES_MAX + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
+pub const TOKEN_CHARS_MAX: usize = TOKEN_BYTES_MAX.div_ceil(3) * 4;
 
 const VERSION: u8 = 2;
 /// The version without seals of boots.
@@ -45,6 +44,7 @@ const OLD_VERSION: u8 = 1;
 const FIXED_BYTES: usize = 1 + 8 + 8 + 1;
 const SEAL_BYTES_MAX: usize = 8 + 1 + 16 + 3 * 32;
 const TAG_BYTES: usize = 16;
+const TOKEN_BYTES_MAX: usize = 1 + NONCE_LEN + FIXED_BYTES + SEAL_BYTES_MAX + SUBJECT_BYTES_MAX + TAG_BYTES;
 
 /// What the bearer may do. A token of one purpose opens nothing of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -369,6 +369,7 @@ mod tests {
         assert_eq!(sealer().seal(&subject(0)), Err(TokenSealError::Subject));
         assert_eq!(sealer().seal(&subject(SUBJECT_BYTES_MAX + 1)), Err(TokenSealError::Subject));
         let token = sealer().seal(&subject(SUBJECT_BYTES_MAX)).unwrap();
+        assert_eq!(URL_SAFE_NO_PAD.decode(token.as_str()).unwrap().len(), TOKEN_BYTES_MAX);
         assert_eq!(token.as_str().len().div_ceil(4) * 4, TOKEN_CHARS_MAX);
         assert!(sealer().open(token.as_str(), 1, Purpose::Agent).is_ok());
     }

@@ -140,3 +140,17 @@ pub fn boot_stages(status: &HostJournalStatus) -> Vec<ReachedStage> {
     });
     noted.chain(written).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_was_admitted_has_a_slot() {
+        let with = |memory: Value| has_slot(&HostJournalStatus { memory, ..HostJournalStatus::default() });
+        assert!(with(json!({"admitted": "2026-01-02T03:04:05Z"})));
+        assert!(!with(json!({"admitted": null})) && !with(json!({})) && !with(Value::Null));
+    }
+}

@@ -276,6 +276,7 @@ mod tests {
 
     #[test]
     fn of_askers_without_a_lease_the_first_is_the_host() {
+        assert_eq!(Observation::of(3).attempt(), 3);
         let mut boot = Observation::of(1);
         let ask = |boot: &mut Observation, from, holder| boot.ask(&asked(from, holder, AskerRule::FirstAsker));
         assert_eq!(ask(&mut boot, HOST, AddressHolder::Unleased), Ok(BootAsker::First(HOST.into())));

@@ -193,6 +193,18 @@ fn an_ack_that_makes_no_sense_binds_nothing() {
     }
 }
 
+#[test]
+fn an_ack_of_another_address_renews_nothing() {
+    let mut pair = Pair::new();
+    pair.settle();
+    pair.now = pair.client.poll_timeout();
+    pair.client.handle_timeout(pair.now);
+    let request = wire::decode(&pair.client.poll_transmit().unwrap().bytes).unwrap();
+    pair.client.handle_packet(pair.now, &answer(&request, MessageType::Ack));
+    let lease = pair.client.lease().unwrap();
+    assert_eq!((lease.address, lease.server), (ip(10), SERVER), "and not the 10.77.0.30 of another server");
+}
+
 fn answer(request: &Packet, kind: MessageType) -> Vec<u8> {
     let mut reply = Packet::new(DhcpOperation::Reply, request.xid, request.mac);
     reply.yiaddr = ip(30);

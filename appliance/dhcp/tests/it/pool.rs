@@ -128,6 +128,19 @@ fn offers_end_and_are_taken_over_in_need() {
     assert_eq!(lab.engine.poll_timeout(), Some(lab.now + OFFER_HOLD));
 }
 
+#[test]
+fn an_offer_is_not_taken_over_where_the_address_was_reserved_since() {
+    let mut alone = config();
+    alone.local.pool = Some(Pool { first: ip(10), last: ip(10) });
+    let mut lab = Lab::new(alone.clone());
+    assert_eq!(lab.ask(&discover(1)).packet.yiaddr, ip(10));
+    alone.reservations.extend([reserved(5, 10)]);
+    lab.engine.reconfigure(alone).unwrap();
+    lab.wait(3);
+    lab.ignored(&discover(2));
+    assert_eq!(lab.obtain(5), ip(10));
+}
+
 /// Made-up machines took over what a known host was offered, and its REQUEST was refused.
 #[test]
 fn strangers_take_over_no_offer_of_a_known_host() {

@@ -37,6 +37,7 @@ fn a_declined_address_rests() {
     let until = lab.now.checked_add(DECLINE_REST).unwrap();
     assert_eq!(lab.decline(mac(1), address), DeclineOutcome::Rests { until });
     assert!(lab.disk.leases.is_empty());
+    assert_eq!(lab.engine.poll_timeout(), Some(until), "its end is waited for");
     assert_eq!(lab.obtain(1), ip(11));
     lab.restart();
     assert_eq!(lab.ask(&rebooting(3, address)).kind(), MessageType::Nak, "it rests after a restart, too");

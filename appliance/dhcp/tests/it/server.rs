@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
 use firesteel_dhcp::{COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, DhcpEngine, DhcpEventKind, LeaseRefusal};
+use jiff::SignedDuration;
 
 use crate::lab::{
     Lab, SERVER, config, config_with_hosts, discover, ip, mac, message, rebooting, release, renewing, selecting,
@@ -184,6 +185,21 @@ fn leases_outlive_a_restart() {
     assert_eq!(lab.obtain(3), ip(12));
     assert_eq!(lab.obtain(2), second);
     assert_eq!(lab.ask(&renewing(1, first)).kind(), MessageType::Ack);
+}
+
+/// The database lets no two leases share an address; a file from elsewhere might.
+#[test]
+fn of_two_leases_of_an_address_the_one_that_ends_later_counts() {
+    for (seconds, owner, other) in [(60, 2, 1), (-60, 1, 2)] {
+        let mut lab = Lab::new(config());
+        let address = lab.obtain(1);
+        let mut second = lab.disk.leases[&mac(1)].clone();
+        (second.mac, second.expires_at) = (mac(2), second.expires_at + SignedDuration::from_secs(seconds));
+        lab.disk.leases.insert(mac(2), second);
+        lab.restart();
+        assert_eq!(lab.ask(&renewing(owner, address)).kind(), MessageType::Ack, "{seconds}");
+        assert_eq!(lab.ask(&renewing(other, address)).kind(), MessageType::Nak, "{seconds}");
+    }
 }
 
 #[test]

@@ -96,8 +96,7 @@ pub(super) fn stand_still(seen: &GroupInputs<'_>, image: &ImageReference, status
 }
 
 fn begin(seen: &GroupInputs<'_>, image: &ImageReference) -> Canary {
-    let attempt = seen.group.spec.rollout.attempt;
-    Canary { image: image.clone(), state: CanaryState::Trying, attempt, since: seen.now, ..Canary::default() }
+    Canary { image: image.clone(), since: seen.now, ..Canary::default() }
 }
 
 fn due(seen: &GroupInputs<'_>, host: &CanaryHost) -> Timestamp {

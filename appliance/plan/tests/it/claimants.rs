@@ -372,6 +372,9 @@ fn a_host_with_an_os_is_never_switched_off_for_a_claim() {
     world.seen.bmc.power = HostPower::On;
     claim(&mut world, "bb", attempt);
     world.effects.clear();
+    world.settle();
+    let person = world.memory().claimants.as_ref().and_then(|claims| claims.person.clone());
+    assert_eq!(person.as_deref(), Some("the host has an OS, and is not switched off for it"));
     for _ in 0..26 {
         world.settle();
         assert_eq!((world.state(), world.memory().attempt), (S::Provisioned, attempt));

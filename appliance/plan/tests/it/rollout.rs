@@ -208,6 +208,21 @@ fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
     assert_eq!((given(&step, "a"), world.canary_state()), (Some(release("3")), Some(CanaryState::Trying)));
 }
 
+/// While the stream's image is not to be had, the halt of that image stands, and the halt of another one does not.
+#[test]
+fn the_halt_of_the_image_that_is_waited_for_stands() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", GroupHostStage::Installing(release("2")));
+    world.stage("a", failed("2", 1002));
+    world.entries.retain(|entry| entry.image == release("1"));
+    world.step();
+    assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::True);
+    world.golden("3");
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted), "it is remembered");
+    assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::False);
+}
+
 /// A host that is switched off would be waited for until the deadline.
 #[test]
 fn who_cannot_be_installed_now_is_no_canary() {
@@ -269,6 +284,7 @@ fn a_canary_that_is_late_halts_the_rollout() {
     world.group.spec.rollout.deadline_seconds = Some(600);
     let step = world.golden("2");
     assert_eq!(step.wake, Some(at(1600)));
+    assert_eq!(world.group.status.canary.as_ref().unwrap().since, at(1000));
     world.stage("a", GroupHostStage::Provisioned(release("2")));
     world.now = 1599;
     assert!(given(&world.step(), "b").is_none());

@@ -104,3 +104,27 @@ pub struct AnnouncedHints {
     pub attempt: u64,
     pub causes: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_of_the_journal_is_a_stage_or_none() {
+        for (word, detail, stage) in [
+            ("dhcp_nak", "", Some(NetbootStage::NoAddress)),
+            ("dhcp_offer", "172.22.0.9 to iPXE", Some(NetbootStage::Ipxe)),
+            ("no_loader", "", Some(NetbootStage::NoLoader)),
+            ("loader_failed", "", Some(NetbootStage::LoaderFailed)),
+            ("loader", "autoexec.ipxe by TFTP", Some(NetbootStage::Ipxe)),
+            ("loader", "snponly.efi by TFTP", Some(NetbootStage::Loader)),
+            ("wrong_build", "", Some(NetbootStage::WrongBuild)),
+            ("script", "", Some(NetbootStage::Script)),
+            ("kernel", "", Some(NetbootStage::Kernel)),
+            ("initramfs", "", Some(NetbootStage::Initramfs)),
+            ("power", "", None),
+        ] {
+            assert_eq!(NetbootStage::of_entry(word, detail), stage, "{word} {detail}");
+        }
+    }
+}

@@ -284,6 +284,9 @@ mod tests {
         host.spec.consumer_ref = Some(consumer);
         let memory = HostMemory { tenant: Some("HostClaim /y".into()), ..HostMemory::default() };
         let seen = preview(&host, &memory, Some(&record));
+        assert_eq!(seen.host, "a");
+        let what: Vec<&str> = seen.outlooks.iter().map(|outlook| outlook.what.as_str()).collect();
+        assert_eq!(what, ["installation", "cleaning for the same owner", "cleaning for another owner"]);
         let [install, same, another] = seen.outlooks.as_slice() else { panic!("three outlooks") };
         assert_eq!(fates(install), [("/dev/sda", "kept"), ("/dev/sdb", "written"), ("/dev/sdc", "kept")]);
         assert!(same.refused.contains("nothing is installed") && !same.is_next);
@@ -301,7 +304,9 @@ mod tests {
         let available = HostMemory { state: HostState::Available, ..memory.clone() };
         let seen = preview(&host, &available, Some(&record));
         assert_eq!(fates(&seen.deletion), fates(&seen.outlooks[2]), "a tenant's data is erased when the host goes");
-        assert!(preview(&host, &memory, None).closed[1].contains("never inspected"));
+        let never = preview(&host, &memory, None);
+        assert!(never.closed[1].contains("never inspected") && never.deletion.what == DELETION, "{never:?}");
+        assert!(never.deletion.refused.contains("no disk is cleaned"), "{:?}", never.deletion);
     }
 
     /// The disk's cause took the place of the image's: who mended it met the other one.
