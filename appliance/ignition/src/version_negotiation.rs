@@ -94,6 +94,8 @@ mod tests {
             (format!("{kind};version=3.0.0"), Some("3.0.0")),
             (format!("{kind};version=3.1.0;q=0.5, {kind};version=3.4.0"), Some("3.4.0")),
             (format!("{kind};version=3.1.0, {kind};version=3.4.0"), Some("3.1.0")),
+            (format!("{kind};version=3.1.0;version=3.4.0"), Some("3.1.0")),
+            (format!("{kind};version=3.1.0;q=0.9;q=0.1, {kind};version=3.4.0;q=0.5"), Some("3.1.0")),
             (format!("{kind}, {kind};version=3.3.0"), Some("3.3.0")),
             (format!("{kind};version=3.3, {kind};version=3.2.0;q=0.2"), Some("3.2.0")),
             (format!("{kind};version=3.6.0-experimental"), Some("3.5.0")),

@@ -48,6 +48,19 @@ fn a_disk_that_is_too_small_for_the_partitions_is_refused() {
     assert_eq!(completion.last_usable_lba, 30_000);
 }
 
+#[test]
+fn a_partition_may_end_at_the_last_block_and_a_disk_have_no_more_than_its_tables() {
+    let last = (16 << 20) / 512 - 34;
+    let create = |last| gpt::create(16 << 20, 512, Guid([1; 16]), &[partition(1, "root", 2048, last)]);
+    let (head, ..) = create(last).unwrap();
+    assert_eq!(gpt::parse(&head, 512).unwrap().unwrap().partitions[0].size_bytes(512), (last - 2047) * 512);
+    assert!(create(last + 1).is_err());
+    // The first MiB, and at the end 32 blocks of entries and the header.
+    let empty = |blocks: u64| gpt::create(blocks * 512, 512, Guid([1; 16]), &[]);
+    assert!(empty(2048 + 32 + 1).is_ok());
+    assert!(matches!(empty(2048 + 32), Err(GptError::DiskTooSmall { blocks: 2080, .. })));
+}
+
 /// The same table with some header field changed and the checksum made right again.
 fn with_field(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut head = table();

@@ -150,6 +150,10 @@ fn what_older_versions_demand_is_there() {
     assert_eq!(told.field, "storage.luks[0].clevis.custom.config");
     let raid = new(json!({"storage": {"raid": [{"name": "r", "devices": ["/dev/a"]}]}}));
     assert_eq!(convert(raid, SpecVersion::V2_2).unwrap_err().field, "storage.raid[0].level");
+    // Before 3.1 a resource had to have a source.
+    let merge = new(json!({"ignition": {"config": {"merge": [{"verification": {}}]}}}));
+    assert!(convert(merge.clone(), SpecVersion::V3_1).is_ok());
+    assert_eq!(convert(merge, SpecVersion::V3_0).unwrap_err().field, "ignition.config.merge[0].source");
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn one_layer_of_each_and_no_more() {
         (gzip(JSON.as_bytes())[..30].to_vec(), UserDataError::Gzip),
         ([gzip(JSON.as_bytes()), b"rest".to_vec()].concat(), UserDataError::Gzip),
         (vec![b'{'; USER_DATA_BYTES_MAX + 1], UserDataError::Large(USER_DATA_BYTES_MAX + 1)),
+        (vec![b' '; USER_DATA_BYTES_MAX], UserDataError::Empty),
         (vec![b'{'; CONFIG_BYTES_MAX + 1], UserDataError::Long),
         (b"  \n".to_vec(), UserDataError::Empty),
         (b"hostname: a".to_vec(), UserDataError::Unknown),
