@@ -99,6 +99,9 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         let step = ProgressStep::begin("building the operating system images (the first time: some minutes)");
         let (images, sizes) = build_images(tools, wanted, &mut print_status)?;
         step.end_with(&sizes.into_iter().map(bytes).collect::<Vec<_>>().join(", "));

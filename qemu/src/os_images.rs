@@ -9,7 +9,7 @@ use firesteel_lab_image::{OsImageFile, OsImageRequest, OsImageSystem, PackedForm
 use crate::artefacts::{BuiltImage, LARGE_BALLAST_MIB, LARGE_VERSION, WantedImage};
 use crate::tools::Tools;
 
-/// Builds images, of which `say` hears how far they are. Returns them and their sizes.
+/// Builds images, and says by `say` how far it is. Returns them and their sizes.
 pub(crate) fn build_images(
     tools: &Tools,
     wanted: &[WantedImage],

@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::Args;
+use anyhow::{Context as _, ensure};
+use clap::{Args, ValueEnum as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::console;
 use crate::machine::{BootOverride, BootTarget, Machine, MachineError, MachinePower};
+use crate::progress::print_status;
 use crate::tools::Tools;
 
-/// The socket in the machine's folder, where ipmi_sim runs: so its path is short.
+/// The socket in the machine's folder. Its name is as long as that of the console, for whose path there is room.
 pub const CHASSIS_SOCKET: &str = "chassis.sock";
 /// One question has a few words.
 const QUESTION_BYTES_MAX: u64 = 256;
@@ -90,8 +91,16 @@ pub fn press(tools: &Tools, options: &PowerOptions) -> anyhow::Result<ExitCode> 
         PowerSwitch::Reset => "set reset 1",
     };
     let socket = console::find(tools, machine, CHASSIS_SOCKET)?;
+    ensure!(socket.exists(), "{machine} has no switches for people: those of `lab up` have, and those with --bmc ipmi");
     let words = words.split_ascii_whitespace().map(str::to_owned).collect();
-    ask(&ChassisOptions { socket, words }).with_context(|| format!("asking the lab to switch {machine}"))
+    let code = ask(&ChassisOptions { socket, words }).with_context(|| format!("asking the lab to switch {machine}"))?;
+    if code == ExitCode::SUCCESS {
+        print_status(&format!(
+            "{machine}: {}",
+            switch.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
+        ));
+    }
+    Ok(code)
 }
 
 /// Answers for this machine until the task is dropped.
