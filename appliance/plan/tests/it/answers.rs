@@ -131,6 +131,15 @@ fn a_retry_is_refused_where_there_is_nothing_to_try() {
         assert_eq!(world.memory(), &memory, "and nothing is done");
         assert!(world.events.iter().any(|event| event.reason == "RetryRefused"));
     }
+    // A host that rests may have failed, too.
+    let mut world = provisioned();
+    world.bmc_works = false;
+    world.pass(3600);
+    world.run();
+    assert!(world.memory().failure.is_some() && world.state() == S::Provisioned);
+    world.annotate(annotations::RETRY, "now");
+    world.step();
+    assert_eq!(world.answer(annotations::RETRY).unwrap().0, Accepted);
     let mut world = World::new();
     world.bmc_works = false;
     world.run();

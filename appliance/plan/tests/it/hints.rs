@@ -222,6 +222,10 @@ fn a_machine_that_booted_with_another_mac_is_named_at_once() {
         world.step();
         assert_eq!(hint(&world).unwrap().0, "WrongBootMAC", "and not that nothing was heard");
         assert_eq!((events(&world, "WrongBootMAC"), events(&world, "NetworkBootSilent")), (1, 0));
+        // Another of its NICs is news.
+        world.seen.discovered[0].boot_mac = "52:54:00:00:00:03".into();
+        world.step();
+        assert_eq!(events(&world, "WrongBootMAC"), 2);
         // Its own NIC boots after all.
         world.pass(1);
         world.run();

@@ -301,9 +301,11 @@ mod tests {
         assert_eq!(fates(another), [("/dev/sda", "erased (quick)"), ("/dev/sdb", "kept"), ("/dev/sdc", "kept")]);
         assert!(another.note.contains("less") && seen.closed[0].contains("audit"), "{seen:?}");
         assert!(seen.deletion.refused.contains("no disk is cleaned"), "{:?}", seen.deletion);
+        assert_eq!(seen.deletion.what, DELETION);
         let available = HostMemory { state: HostState::Available, ..memory.clone() };
         let seen = preview(&host, &available, Some(&record));
         assert_eq!(fates(&seen.deletion), fates(&seen.outlooks[2]), "a tenant's data is erased when the host goes");
+        assert!(seen.deletion.what == DELETION && !seen.deletion.is_next, "{:?}", seen.deletion);
         let never = preview(&host, &memory, None);
         assert!(never.closed[1].contains("never inspected") && never.deletion.what == DELETION, "{never:?}");
         assert!(never.deletion.refused.contains("no disk is cleaned"), "{:?}", never.deletion);
