@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use firesteel_kube::yaml::{self, MANIFEST_BYTES_MAX};
 use firesteel_plan::host::gate;
 use firesteel_resources::ObjectMeta;
@@ -161,14 +161,16 @@ async fn delete_hosts(
     for host in hosts {
         // What cannot be looked up keeps no one from deleting.
         let named = NamedHost { namespace: &host.namespace, name: &host.name };
-        let deletion = HostDeletion::fetch(client, named, false).await.unwrap_or_default();
+        let deletion = HostDeletion::fetch(client, named, false).await;
+        let outcome =
+            deletion.map_or_else(|_| "what becomes of its disks is not known".to_owned(), |all| all.outcome());
         if delete(client, &host).await? {
             let next = if is_awaited {
                 "this command waits until it is gone, and ending it changes nothing".to_owned()
             } else {
                 format!("follow it with `firesteel watch {}`", host.name)
             };
-            print_text(&format!("{} is deleted: {}; {next}\n", host.shown, deletion.outcome()));
+            print_text(&format!("{} is being deleted: {outcome}; {next}\n", host.shown));
             deleted.push(host);
         }
     }
@@ -251,11 +253,10 @@ async fn named(
     match client.get(&format!("{collection}/{name}")).await {
         Ok(object) => Ok(Some(doomed(kind, &object))),
         Err(error) if ignores_missing && code_of(&error) == Some(404) => Ok(None),
-        Err(error) if code_of(&error) == Some(404) => {
-            let note = "nothing was deleted, also not what else was named: --ignore-not-found deletes the others";
-            Err(get::missing(client, kind, name, error).context(note))
+        Err(error) => {
+            let missing = get::missing(client, kind, name, error);
+            Err(anyhow!("{missing:#}; nothing was deleted, and --ignore-not-found passes over what is not there"))
         }
-        Err(error) => Err(get::missing(client, kind, name, error)),
     }
 }
 

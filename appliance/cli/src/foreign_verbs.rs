@@ -8,23 +8,12 @@ use super::FiresteelCli;
 
 /// Verbs of kubectl that change objects or ask the API. They work on the appliance, which `firesteel` needs no second
 /// way for.
-const KUBECTL: [&str; 11] = [
-    "annotate",
-    "api-resources",
-    "api-versions",
-    "auth",
-    "create",
-    "edit",
-    "exec",
-    "label",
-    "patch",
-    "replace",
-    "scale",
-];
+const KUBECTL: [&str; 10] =
+    ["annotate", "api-resources", "api-versions", "auth", "create", "edit", "label", "patch", "replace", "scale"];
 /// Words of other programs, each with what does it here.
-const OTHERS: [(&[&str], &str); 18] = [
+const OTHERS: [(&[&str], &str); 19] = [
     (&["add", "discover", "enroll", "register"], "`firesteel apply -f FILE`, or `firesteel adopt MAC --name NAME`"),
-    (&["abort", "cancel", "pause", "stop"], "`firesteel lock HOST`, or `firesteel halt` for the whole fleet"),
+    (&["abort", "cancel", "pause"], "`firesteel lock HOST`, or `firesteel halt --reason TEXT` for the whole fleet"),
     (
         &["clean", "erase", "wipe"],
         "`firesteel release HOST`, or `firesteel apply -f FILE` without spec.image of the host",
@@ -33,6 +22,7 @@ const OTHERS: [(&[&str], &str); 18] = [
     (&["deploy", "install", "provision"], "`firesteel apply -f FILE` with spec.image of the host"),
     (&["deprovision", "unprovision"], "`firesteel release HOST`"),
     (&["destroy", "remove", "rm"], "`firesteel release HOST`, and `firesteel delete KIND NAME` for other objects"),
+    (&["exec", "ssh"], "no command: the appliance opens no shell on a host, so use ssh to its OS"),
     (&["export"], "`firesteel image export`, or `firesteel receipt export`"),
     (&["freeze"], "`firesteel lock HOST`"),
     (&["hosts", "list", "ls", "machines", "nodes", "status"], "`firesteel get hosts`, or `firesteel watch`"),
@@ -45,7 +35,10 @@ const OTHERS: [(&[&str], &str); 18] = [
         &["login", "revoke", "user", "users"],
         "`firesteel kubeconfig --user NAME --role ROLE`, and `firesteel kubeconfig --revoke NAME`",
     ),
-    (&["off", "on", "power", "poweroff", "poweron"], "spec.online of the host in `firesteel apply -f FILE`"),
+    (
+        &["off", "on", "power", "poweroff", "poweron", "shutdown", "stop"],
+        "spec.online of the host in `firesteel apply -f FILE`",
+    ),
     (&["receipts", "verify"], "`firesteel receipt list`, and `firesteel receipt verify`"),
     (
         &["reset", "restart", "start"],
@@ -77,7 +70,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
 fn is_first_word(error: &clap::Error) -> bool {
     matches!(
         error.get(ContextKind::Usage),
-        Some(ContextValue::StyledStr(usage)) if usage.to_string().contains("firesteel [OPTIONS]")
+        Some(ContextValue::StyledStr(usage)) if usage.to_string().split_whitespace().nth(2) == Some("[OPTIONS]")
     )
 }
 

@@ -4,18 +4,19 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use firesteel_resources::bare_metal_host::{ProvisioningState, annotations, requests};
+use firesteel_resources::bare_metal_host::annotations;
 use firesteel_resources::condition::find_condition;
 use firesteel_resources::host_journal::RequestAnswer;
 use firesteel_resources::{BareMetalHost, HostJournal};
 use futures_util::{StreamExt as _, future, future::Either, pin_mut};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::client::{code_of, is_unreadable};
 use super::get::missing_host;
 use super::halt::resume_command;
+use super::host_departure::HostDeparture;
 use super::output::print_line;
 use super::{ApiClient, kinds};
 
@@ -27,6 +28,8 @@ const FIRST_NOTE: Duration = Duration::from_secs(3);
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// The most reasons that are remembered, so that none is printed twice.
 const NOTES_MAX: usize = 32;
+/// The longest look for how a host went: what is looked for is there already.
+const LAST_LOOK: Duration = Duration::from_secs(10);
 const FORBIDDEN: u16 = 403;
 const UNAVAILABLE: u16 = 503;
 
@@ -39,29 +42,6 @@ pub(super) enum WaitError {
     TimedOut { limit: String, why: String },
     #[error(transparent)]
     Api(#[from] anyhow::Error),
-}
-
-/// How a host went, by the last that was seen of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum HostDeparture {
-    /// The last of it was not seen, or its finalizer was removed by another client.
-    #[default]
-    Unseen,
-    /// It was forgotten by force: no disk was cleaned for it.
-    Forced,
-    /// The appliance let it go at the end of its deletion.
-    LetGo,
-}
-
-impl HostDeparture {
-    fn of(host: &BareMetalHost) -> Self {
-        let state = host.status.as_ref().map(|status| status.provisioning.state);
-        match state {
-            _ if requests(&host.metadata).release_force => Self::Forced,
-            Some(ProvisioningState::Deleting) => Self::LetGo,
-            _ => Self::Unseen,
-        }
-    }
 }
 
 /// A host and its journal, as they were seen last.
@@ -131,8 +111,8 @@ pub(super) struct HostWait<'a> {
     notes: Vec<String>,
     /// What the host waits for, as far as that was seen last.
     why: Option<String>,
-    /// How it went, if what was seen last was the last of it.
-    departure: HostDeparture,
+    /// The revision of the host that was seen last.
+    revision: String,
     /// The caller may ask how the fleet is, as far as is known.
     may_ask_fleet: bool,
 }
@@ -159,7 +139,7 @@ impl<'a> HostWait<'a> {
             next_note: now + FIRST_NOTE,
             notes: Vec::new(),
             why: None,
-            departure: HostDeparture::default(),
+            revision: host.metadata.resource_version.clone(),
             may_ask_fleet: true,
         };
         let seen = wait.observe().await?;
@@ -233,20 +213,24 @@ impl<'a> HostWait<'a> {
             if !seen.take(&event)? {
                 return Ok(None);
             }
-            self.check_uid(&seen.host)?;
+            if !self.is_same(&seen.host) {
+                return Err(WaitError::Gone(self.departure().await));
+            }
             self.remember(&seen);
         }
     }
 
     fn remember(&mut self, seen: &ObservedHost) {
         self.why = seen.why();
-        self.departure = HostDeparture::of(&seen.host);
+        self.revision.clone_from(&seen.host.metadata.resource_version);
     }
 
     async fn observe(&mut self) -> Result<ObservedHost, WaitError> {
         let host = self.client.get_if_there(&path(self.client, "hosts", self.name)?).await?;
-        let host: BareMetalHost = read(&host.ok_or(WaitError::Gone(self.departure))?)?;
-        self.check_uid(&host)?;
+        let host: Option<BareMetalHost> = host.as_ref().map(read).transpose()?;
+        let Some(host) = host.filter(|host| self.is_same(host)) else {
+            return Err(WaitError::Gone(self.departure().await));
+        };
         let journal = self.client.get_if_there(&path(self.client, "hostjournals", self.name)?).await?;
         let mut seen = ObservedHost { host, journal: HostJournal::default() };
         seen.take_journal(journal.as_ref().map(read).transpose()?.unwrap_or_default());
@@ -254,8 +238,30 @@ impl<'a> HostWait<'a> {
         Ok(seen)
     }
 
-    fn check_uid(&self, host: &BareMetalHost) -> Result<(), WaitError> {
-        if host.metadata.uid == self.uid { Ok(()) } else { Err(WaitError::Gone(self.departure)) }
+    fn is_same(&self, host: &BareMetalHost) -> bool {
+        host.metadata.uid == self.uid
+    }
+
+    /// Finds how the host went that is not there any more, by its changes since it was seen last.
+    async fn departure(&self) -> HostDeparture {
+        let look = async {
+            let path = format!("{}&resourceVersion={}", self.selection("hosts").ok()?, self.revision);
+            let events = self.client.watch(&path).await.ok()?;
+            pin_mut!(events);
+            while let Some(Ok(event)) = events.next().await {
+                let is_own = event["object"]["metadata"]["uid"] == self.uid.as_str();
+                match event["type"].as_str() {
+                    // The changes since then are not kept any more.
+                    Some("ERROR") => return None,
+                    Some("DELETED") if is_own => {
+                        return read(&event["object"]).ok().map(|host| HostDeparture::of(&host));
+                    }
+                    _ => {}
+                }
+            }
+            None
+        };
+        timeout(LAST_LOOK, look).await.ok().flatten().unwrap_or_default()
     }
 
     /// The path of the collection, with this host alone selected.
@@ -351,7 +357,10 @@ mod tests {
         assert_eq!(seen.why().as_deref(), Some("why"));
         assert!(seen.take(&event("HostJournal", "DELETED")).unwrap() && seen.why().is_none());
         assert!(!seen.take(&json!({"type": "ERROR", "object": {"kind": "Status"}})).unwrap());
-        assert!(matches!(seen.take(&event("BareMetalHost", "DELETED")), Err(WaitError::Gone(HostDeparture::Unseen))));
+        assert!(matches!(
+            seen.take(&event("BareMetalHost", "DELETED")),
+            Err(WaitError::Gone(HostDeparture::Untouched))
+        ));
         let gone = |seen: &mut ObservedHost, state: &str, force: bool| {
             let marks = if force { json!({annotations::RELEASE_FORCE: "true"}) } else { json!({}) };
             let object = json!({"kind": "BareMetalHost", "metadata": {"name": "h1", "annotations": marks},
@@ -363,6 +372,7 @@ mod tests {
         };
         assert_eq!(gone(&mut seen, "deleting", false), HostDeparture::LetGo);
         assert_eq!(gone(&mut seen, "deleting", true), HostDeparture::Forced);
+        assert_eq!(gone(&mut seen, "", false), HostDeparture::Untouched);
         assert_eq!(gone(&mut seen, "deprovisioning", false), HostDeparture::Unseen, "its finalizer was removed");
         seen.host.metadata.annotations.insert(annotations::PAUSED.into(), "ann".into());
         assert!(seen.why().is_some_and(|why| why.starts_with("paused by ann")));

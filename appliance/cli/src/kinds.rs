@@ -112,22 +112,28 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
         let with_version = || group.and_then(|group| group.strip_prefix(kind.version)?.strip_prefix('.'));
         is_named && group.is_none_or(|group| group == kind.group || with_version() == Some(kind.group))
     });
-    match found {
-        Some(kind) => Ok(kind),
-        None => {
-            let mut names: Vec<&str> = Vec::new();
-            for kind in all() {
-                // Two groups have a kind of one name.
-                if !names.contains(&kind.plural) {
-                    names.push(kind.plural);
-                }
-            }
-            Err(wrong_use(format!(
-                "there is no kind \"{name}\"; if it is a host or a machine, write `host {name}`; the kinds are: hosts, {}",
-                names.join(", ")
-            )))
+    found.ok_or_else(|| wrong_use(unknown(name, "")))
+}
+
+/// Says that there is no such kind, and which kinds there are; `tip` says in between what was probably meant.
+fn unknown(name: &str, tip: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for kind in all() {
+        // Two groups have a kind of one name.
+        if !names.contains(&kind.plural) {
+            names.push(kind.plural);
         }
     }
+    format!("there is no kind \"{name}\"; {tip}the kinds are: hosts, {}", names.join(", "))
+}
+
+/// Finds the kind that stands alone behind a verb. Another word may be the name of a host.
+///
+/// # Errors
+/// When no kind has this name.
+pub(crate) fn alone(name: &str) -> anyhow::Result<CliKind> {
+    let tip = format!("if it is a host or a discovered machine, write `host {name}`; ");
+    by_name(name).map_err(|_| wrong_use(unknown(name, if name.is_empty() { "" } else { &tip })))
 }
 
 /// Reads the name of a host, as kubectl writes it too: `rack1-07`, `host/rack1-07` or `bmh/rack1-07`.
@@ -136,7 +142,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<CliKind> {
 /// When it is an object of another kind.
 pub(crate) fn host_name(text: &str) -> anyhow::Result<String> {
     let Some((kind, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
-    if !by_name(kind)?.is_host() || name.is_empty() || name.contains('/') {
+    if !by_name(kind).is_ok_and(CliKind::is_host) || name.is_empty() || name.contains('/') {
         bail!("this takes the name of a host, such as rack1-07 or host/rack1-07");
     }
     Ok(name.to_owned())

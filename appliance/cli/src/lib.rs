@@ -24,6 +24,7 @@ mod get;
 #[cfg(test)]
 mod golden;
 mod halt;
+mod host_departure;
 mod host_wait;
 mod image;
 mod jsonpath;

@@ -36,7 +36,8 @@ pub(crate) fn read(words: &[String]) -> anyhow::Result<Vec<KindSelection>> {
         }
         return Ok(found);
     }
-    let kinds: Vec<CliKind> = first.split(',').map(kinds::by_name).collect::<Result<_, _>>()?;
+    let kind = if names.is_empty() { kinds::alone } else { kinds::by_name };
+    let kinds: Vec<CliKind> = first.split(',').map(kind).collect::<Result<_, _>>()?;
     if kinds.len() > 1 && !names.is_empty() {
         return Err(wrong_use(format!("{first} are several kinds: name objects of them as KIND/NAME")));
     }

@@ -234,7 +234,9 @@ fn proved(path: &Path, document: &ReceiptDocument) -> String {
         }));
     }
     lines.extend(document.overridden().iter().map(|what| format!("  by the owner's word over {what}")));
-    lines.extend(document.unverified.iter().map(|what| format!("  not covered: {what}")));
+    lines.extend(
+        document.unverified.iter().map(|what| format!("  unverified, and not covered by this receipt: {what}")),
+    );
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
@@ -362,7 +364,9 @@ mod tests {
         assert!(page.contains("before the boot not, after the erasure not"), "{page}");
         let told = proved(&path("true"), &written());
         assert!(
-            told.contains("sha256 aa") && told.contains("serial S1") && told.contains("not covered: what"),
+            told.contains("sha256 aa")
+                && told.contains("serial S1")
+                && told.contains("unverified, and not covered by this receipt: what"),
             "{told}"
         );
         assert!(told.contains("by the owner's word over the disk: GFS2"), "{told}");

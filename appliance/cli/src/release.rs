@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use super::answer::{self, AnswerOptions};
 use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
-use super::host_wait::{self, HostDeparture, HostWait, ObservedHost, WaitError};
+use super::host_departure::HostDeparture;
+use super::host_wait::{self, HostWait, ObservedHost, WaitError};
 use super::{ApiClient, kinds, print_text, table::output_width};
 
 const COMMAND: &str = "release";
@@ -24,7 +25,7 @@ pub struct ReleaseOptions {
     #[arg(long, conflicts_with = "no_wait")]
     wait: bool,
     /// Only show what would be done to each disk
-    #[arg(long, conflicts_with_all = ["wait", "no_wait", "timeout", "yes"])]
+    #[arg(long, conflicts_with_all = ["wait", "no_wait", "timeout"])]
     dry_run: bool,
     #[command(flatten)]
     confirm: ConfirmOptions,
@@ -114,13 +115,18 @@ fn gone(host: &str, force: bool, departure: HostDeparture) -> anyhow::Result<()>
     match departure {
         _ if force => print_text(&format!("{host}: forgotten, and gone\n")),
         HostDeparture::LetGo => print_text(&format!("{host}: released, and gone\n")),
+        HostDeparture::Untouched => {
+            print_text(&format!(
+                "{host}: released, and gone; nothing had been done with it, and no disk was changed\n"
+            ));
+        }
         HostDeparture::Forced => anyhow::bail!(
-            "could not release {host}: another command forgot it by force meanwhile, and no disk was cleaned for that; \
+            "could not release {host}: another command forgot it by force meanwhile, and no more disks were cleaned; \
              {receipts}"
         ),
         HostDeparture::Unseen => anyhow::bail!(
-            "{host} is gone, but whether its disks were cleaned was not seen: its finalizer may have been removed by \
-             another client; {receipts}"
+            "{host} is gone, but whether its disks were cleaned was not seen: another client may have removed its \
+             finalizer; {receipts}"
         ),
     }
     Ok(())

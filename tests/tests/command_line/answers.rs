@@ -19,6 +19,7 @@ const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
 const JOURNALS: &str = "/apis/firesteel.dev/v1alpha1/namespaces/default/hostjournals";
 const PAUSED: &str = "baremetalhost.metal3.io/paused";
 const RETRY: &str = "firesteel.dev/retry";
+const DETACHED: &str = "baremetalhost.metal3.io/detached";
 /// Only what hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -175,9 +176,33 @@ fn each_request_ends_with_what_the_planner_says() {
         assert!(shown.out.contains("externallyProvisioned keeps the OS"), "{}", shown.out);
         assert!(site.get(&format!("{HOSTS}/os"))["metadata"]["deletionTimestamp"].is_null());
         unlocking_what_is_deleted_asks(site);
-        site.run(&["release", "bare", "--yes", "--wait"]).is_done("gone");
+        site.run(&["release", "bare", "--yes", "--wait"]).is_done("released, and gone");
         assert!(site.get(&format!("{HOSTS}/bare")).is_null());
+        only_what_the_appliance_let_go_is_released(site);
     });
+}
+
+/// A host that another command had forgotten was called released.
+fn only_what_the_appliance_let_go_is_released(site: &Site) {
+    let host = |annotations: Value| {
+        json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "again", "annotations": annotations},
+            "spec": {"online": true, "bootMACAddress": "52:54:00:77:03:09"},
+        })
+    };
+    // It is gone as soon as it is deleted, or a moment later.
+    for _ in 0..5 {
+        site.create(HOSTS, &host(json!({})));
+        site.run(&["release", "again", "--yes", "--wait"]).is_done("released, and gone");
+    }
+    site.create(HOSTS, &host(json!({DETACHED: r#"{"deleteAction": "delay"}"#})));
+    site.until(&format!("{HOSTS}/again"), |host| host["status"]["provisioning"]["state"] == "unmanaged");
+    let waiting = site.begin(&["release", "again", "--yes", "--wait"]);
+    site.until(&format!("{HOSTS}/again"), |host| !host["metadata"]["deletionTimestamp"].is_null());
+    site.run(&["release", "again", "--force", "--yes"]).is_done("again: ");
+    let Ended { code, out, error } = Ended::from(waiting.wait_with_output().unwrap());
+    assert!(code == Some(1) && error.contains("forgot it by force meanwhile"), "{code:?} {out} {error}");
 }
 
 /// The cleaning of a host that is deleted began without a word when its lock went.

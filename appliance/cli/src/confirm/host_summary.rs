@@ -77,6 +77,9 @@ impl HostSummary {
         let journal = &self.journal.status;
         let ours = journal.instance.as_ref().filter(|record| Some(record.attempt) == installed(journal));
         match ours.and_then(|record| record.running_at) {
+            Some(at) if !status.powered_on && self.host.spec.usable_bmc().is_some() => {
+                text.push_str(&format!(", reported at {at:.0}, and is off now"));
+            }
             Some(at) => text.push_str(&format!(", runs since {at:.0}")),
             // The report goes with the state.
             None if status.provisioning.state != ProvisioningState::Provisioned => {}
@@ -119,11 +122,13 @@ impl HostDeletion {
     }
 
     /// What becomes of the disks, in one line.
-    pub(crate) fn outcome(&self) -> &str {
-        match self.preview.deletion.refused.as_str() {
+    pub(crate) fn outcome(&self) -> String {
+        let outcome = match self.preview.deletion.refused.as_str() {
             "" => "its disks are dealt with as `firesteel plan` shows, and then the host is let go",
             refused => refused,
-        }
+        };
+        let closed = self.preview.closed.first().map(|why| format!("; no disk is changed now: {why}"));
+        outcome.to_owned() + &closed.unwrap_or_default()
     }
 
     /// The summary of the host, and the fate of each disk, for a terminal of this width.

@@ -84,7 +84,7 @@ pub(super) fn state(text: &str) -> anyhow::Result<ProvisioningState> {
     let found = words.iter().position(|word| word == text);
     found.map(|index| ProvisioningState::ALL[index]).with_context(|| {
         let meant = question(&nearest(text, words.iter().map(String::as_str)));
-        // The fingers mean the OS.
+        // These words mean the OS.
         let running = if ["running", "ready", "booted", "up"].contains(&text.to_ascii_lowercase().as_str()) {
             "; `firesteel wait host/NAME --for condition=Running` waits until the OS reports that it runs"
         } else {

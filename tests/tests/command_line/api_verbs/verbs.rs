@@ -143,7 +143,7 @@ fn wrong_use_ends_with_code_2_and_says_what_is_right() {
     for (arguments, said) in [
         (
             &["get", "racks"][..],
-            "there is no kind \"racks\"; if it is a host or a machine, write `host racks`; the kinds are: hosts, ",
+            "there is no kind \"racks\"; if it is a host or a discovered machine, write `host racks`; the kinds are: hosts, ",
         ),
         (&["get", "hosts", "-o", "yml"], "possible are table, wide, yaml, json, name, jsonpath='{.metadata.name}'"),
         (&["get", "hosts", "-o", "jsonpath={..name}"], "write the whole path"),
