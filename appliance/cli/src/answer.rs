@@ -6,7 +6,7 @@ use clap::Args;
 use firesteel_resources::host_journal::{RequestAnswer, RequestOutcome};
 use serde_json::{Value, json};
 
-use super::client::code_of;
+use super::client::is_conflict;
 use super::get::missing_host;
 use super::host_wait::{self, HostWait, WaitError};
 use super::output::print_line;
@@ -15,7 +15,6 @@ use super::{ApiClient, durations, kinds, print_text};
 
 /// The time in which an appliance that works answers, also under load and after a restart.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
-const CONFLICT: u16 = 409;
 
 // How long a command waits for the appliance's answer. A doc comment would be the help of commands.
 #[derive(Clone, Debug, Args)]
@@ -106,7 +105,7 @@ async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest
         match client.merge_patch(&path, &patch).await {
             Ok(_) => return Ok(number),
             // Another client changed the host since it was read.
-            Err(error) if code_of(&error) == Some(CONFLICT) => {}
+            Err(error) if is_conflict(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -321,6 +321,11 @@ async fn bounded(mut response: reqwest::Response, bytes_max: usize) -> anyhow::R
     Ok(body)
 }
 
+/// Says whether another client changed the object since it was read.
+pub(crate) fn is_conflict(error: &anyhow::Error) -> bool {
+    code_of(error) == Some(409)
+}
+
 /// The HTTP status behind an error of this module.
 pub(crate) fn code_of(error: &anyhow::Error) -> Option<u16> {
     error.downcast_ref::<ApiError>().map(|error| error.code)

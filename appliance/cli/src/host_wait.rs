@@ -28,8 +28,9 @@ const FIRST_NOTE: Duration = Duration::from_secs(3);
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// The most reasons that are remembered, so that none is printed twice.
 const NOTES_MAX: usize = 32;
-/// The longest look for how a host went: what is looked for is there already.
-const LAST_LOOK: Duration = Duration::from_secs(10);
+/// The longest look for how a host went. What is looked for is there already: only a process that was stopped for a while,
+/// or a store that was restored meanwhile, needs it.
+const LAST_LOOK: Duration = Duration::from_mins(2);
 const FORBIDDEN: u16 = 403;
 const UNAVAILABLE: u16 = 503;
 

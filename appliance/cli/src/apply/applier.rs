@@ -7,12 +7,11 @@ use super::object_view::view;
 use super::takeover::{MANAGER, preview, takeover};
 use super::target::ApplyTarget;
 use super::{refusal, sent_object};
-use crate::client::{ApiClient, ApiError, PatchedObject, code_of};
+use crate::client::{ApiClient, ApiError, PatchedObject, is_conflict};
 use crate::print_warning;
 
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
-const CONFLICT: u16 = 409;
 /// The most tries of an apply while others change the object. The last one does not insist that nothing changes between
 /// its two requests: a host reports every two seconds.
 const TRIES: usize = 5;
@@ -167,7 +166,7 @@ impl Applier<'_> {
             let Some(owners) = takeover.after(&newest["metadata"]["managedFields"]) else { break };
             match self.set_owners(path, &owners, &newest["metadata"]["resourceVersion"]).await {
                 Ok(_) => break,
-                Err(error) if code_of(&error) == Some(CONFLICT) && attempt < TRIES => {
+                Err(error) if is_conflict(&error) && attempt < TRIES => {
                     newest = self.client.get(path).await?;
                 }
                 Err(error) => return Err(error),

@@ -208,13 +208,19 @@ fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
     assert_eq!((given(&step, "a"), world.canary_state()), (Some(release("3")), Some(CanaryState::Trying)));
 }
 
-/// While the stream's image is not to be had, the halt of that image stands, and the halt of another one does not.
-#[test]
-fn the_halt_of_the_image_that_is_waited_for_stands() {
+/// A group of two hosts whose trial of release 2 failed on the first one.
+fn halted() -> World {
     let mut world = World::new(Some(1), &["a", "b"]);
     world.golden("2");
     world.stage("a", GroupHostStage::Installing(release("2")));
     world.stage("a", failed("2", 1002));
+    world
+}
+
+/// While the stream's image is not to be had, the halt of that image stands, and the halt of another one does not.
+#[test]
+fn the_halt_of_the_image_that_is_waited_for_stands() {
+    let mut world = halted();
     world.entries.retain(|entry| entry.image == release("1"));
     world.step();
     assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::True);
@@ -380,10 +386,7 @@ fn restore_goes_back_and_stays_until_it_is_taken_away() {
 /// Who took the group back, pinned it or let it be at another image has not said that the halted one is well.
 #[test]
 fn a_halt_outlasts_a_restore() {
-    let mut world = World::new(Some(1), &["a", "b"]);
-    world.golden("2");
-    world.stage("a", GroupHostStage::Installing(release("2")));
-    world.stage("a", failed("2", 1002));
+    let mut world = halted();
     let entry = world.group.status.history[0].entry;
     world.group.spec.restore = Some(Restore { entry });
     assert_eq!(given(&world.step(), "b"), Some(release("1")));
@@ -498,10 +501,7 @@ fn a_trial_goes_on_where_it_was_held() {
 /// The halt of an image that nobody wants is no reason for what becomes of another one.
 #[test]
 fn a_pin_that_is_wrong_is_told_and_not_an_older_halt() {
-    let mut world = World::new(Some(1), &["a", "b"]);
-    world.golden("2");
-    world.stage("a", GroupHostStage::Installing(release("2")));
-    world.stage("a", failed("2", 1002));
+    let mut world = halted();
     assert!(world.condition(CANARY_HALTED).0 == true.into());
     world.group.spec.image.track = ReleaseTrack::Pinned;
     world.group.spec.image.release = "7".into();
