@@ -72,22 +72,37 @@ impl HighWater {
 
     /// Takes the log into the database and cuts it, if it is too long.
     pub fn keep(&mut self, connection: &Connection) {
-        let is_due = self.failed_at.is_none_or(|at| at.elapsed() >= AGAIN);
         let has_room = || self.room.as_ref().is_none_or(|room| room.let_grow(pending_pages(connection)));
-        if !is_due || !self.is_exceeded() || !has_room() {
+        if self.waiting_time().is_zero() || !self.is_exceeded() || !has_room() {
             return;
         }
-        self.failed_at = match cut_log(connection, READERS_MAX, self.patience) {
-            Ok(true) => None,
-            Ok(false) => Some(Instant::now()),
-            Err(error) => {
-                tracing::warn!(
-                    %error, log = %self.log.display(),
-                    "could not cut the database's log; trying again in {} s", AGAIN.as_secs()
-                );
-                Some(Instant::now())
-            }
-        };
+        if let Err(error) = self.cut(connection) {
+            tracing::warn!(
+                %error, log = %self.log.display(),
+                "could not cut the database's log; trying again in {} s", AGAIN.as_secs()
+            );
+        }
+    }
+
+    /// Takes the log into the database and cuts it. It waits for readers, but not right after others were waited for
+    /// in vain. Returns whether the log was cut: not while a reader stays.
+    ///
+    /// # Errors
+    /// When the database cannot put the log in its place.
+    pub(crate) fn cut(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        let wait = self.waiting_time();
+        let cut = cut_log(connection, wait, self.patience);
+        match &cut {
+            Ok(true) => self.failed_at = None,
+            Ok(false) | Err(_) if !wait.is_zero() => self.failed_at = Some(Instant::now()),
+            Ok(false) | Err(_) => {}
+        }
+        cut
+    }
+
+    /// How long readers are waited for now.
+    fn waiting_time(&self) -> Duration {
+        if self.failed_at.is_none_or(|at| at.elapsed() >= AGAIN) { READERS_MAX } else { Duration::ZERO }
     }
 
     fn is_exceeded(&self) -> bool {
@@ -96,7 +111,7 @@ impl HighWater {
 }
 
 /// Takes the log into the database and cuts its file. Readers are waited for as long as `wait`; afterwards the
-/// connection waits as it usually does. Whether it was cut: not while a reader stays.
+/// connection waits as it usually does. Returns whether it was cut: not while a reader stays.
 pub(crate) fn cut_log(connection: &Connection, wait: Duration, usual: Duration) -> rusqlite::Result<bool> {
     connection.busy_timeout(wait)?;
     let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));

@@ -128,3 +128,38 @@ async fn what_waits_to_be_put_in_its_place_counts_as_taken() {
     reader.execute_batch("COMMIT").unwrap();
     store.commit(create("b", 1000), vec![]).await.unwrap();
 }
+
+/// Pages that are moved while a reader keeps the log from being cut would take the last room, and give none back.
+#[tokio::test]
+async fn what_is_free_is_given_back_when_the_last_reader_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::new(folder.path());
+    let path = folder.path().join("store.db");
+    let store = disk.store(&path);
+    store.limit_history(HistoryLimits { bytes: u64::MAX, ..HistoryLimits::default() });
+    let mut first = Vec::new();
+    for number in 0..6 {
+        first.push(store.commit(create(&format!("a{number}"), 1 << 20), vec![]).await.unwrap());
+    }
+    for number in 0..4 {
+        store.commit(create(&format!("b{number}"), 1 << 20), vec![]).await.unwrap();
+    }
+    for (number, expected) in first.into_iter().enumerate() {
+        let key = key(&format!("a{number}"));
+        store.commit(Op::Delete { key, expected, value: value(10) }, vec![]).await.unwrap();
+    }
+    let length = |path: &str| std::fs::metadata(folder.path().join(path)).map_or(0, |file| file.len());
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+
+    let log = length("store.db-wal");
+    disk.leaves(4 * MIB);
+    for _ in 0..3 {
+        assert!(matches!(store.commit(create("c", 1000), vec![]).await, Err(CommitError::Full(_))));
+    }
+    assert!(length("store.db") > 9 * MIB, "{}", length("store.db"));
+    assert!(length("store.db-wal") < log + 2 * MIB, "{} bytes after {log}", length("store.db-wal"));
+    reader.execute_batch("COMMIT").unwrap();
+    assert!(matches!(store.commit(create("c", 1000), vec![]).await, Err(CommitError::Full(_))));
+    assert!(length("store.db") < 5 * MIB, "{}", length("store.db"));
+}

@@ -8,14 +8,10 @@
 //!   others: tried; while the disk is full, a piece of the reserve is given back and they are tried again
 //! ```
 
-use std::time::Duration;
-
-use rusqlite::Connection;
-
 use super::writer::{Commit, StoreWriter, refusal};
-use super::{Database, PATIENCE, compact, pages};
+use super::{Database, compact, pages};
 use crate::error::{CommitError, disk_is_full, disk_is_full_at_start};
-use crate::high_water::{cut_log, pending_pages};
+use crate::high_water::pending_pages;
 use crate::hub::Hub;
 use crate::store_room::{ChangeBudget, ReserveUse, StoreRoom};
 use crate::types::Revision;
@@ -89,11 +85,11 @@ pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) 
         forget(writer, hub, through);
     }
     // Without room for the log in the database nothing is given back, and what is free is used up.
-    let connection = &writer.database.connection;
-    if writer.database.room.as_ref().is_some_and(|room| !room.let_grow(pending_pages(connection))) {
+    let pending = pending_pages(&writer.database.connection);
+    if writer.database.room.as_ref().is_some_and(|room| !room.let_grow(pending)) {
         return;
     }
-    if let Err(error) = give_back(connection) {
+    if let Err(error) = give_back(writer) {
         tracing::debug!(%error, "free pages of the database are not given back");
     }
 }
@@ -121,11 +117,15 @@ fn forget(writer: &mut StoreWriter, hub: &Hub, through: Revision) {
     }
 }
 
-fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+/// Gives free pages back, round by round. While a reader keeps the log from being cut, each round would only make the
+/// log longer.
+fn give_back(writer: &mut StoreWriter) -> rusqlite::Result<()> {
+    let connection = &writer.database.connection;
     let mut before = u32::MAX;
     for _ in 0..GIVE_ROUNDS_MAX {
-        // It waits for no reader.
-        cut_log(connection, Duration::ZERO, PATIENCE)?;
+        if !writer.water.cut(connection)? {
+            break;
+        }
         let free = pages::free(connection)?;
         if free == 0 || free >= before {
             break;
