@@ -5,6 +5,7 @@ use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
 use firesteel_resources::bare_metal_host::{BootMode, OperationMetric, OperationalStatus, ProvisioningState as S};
 use firesteel_resources::condition::{ConditionStatus, find_condition};
 use firesteel_resources::{Image, RootDeviceHints};
+use jiff::SignedDuration;
 
 use crate::world::{MAC, World, image, run_to_write};
 
@@ -83,7 +84,7 @@ fn what_is_told_of_the_disk_is_what_the_plan_wrote() {
 }
 
 #[test]
-fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
+fn without_a_bmc_the_agent_stays_and_a_person_reboots_by_hand() {
     let mut world = World::without_bmc();
     world.settle();
     assert_eq!(world.state(), S::Unmanaged);
@@ -107,6 +108,30 @@ fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
     world.run();
     assert_eq!((world.state(), world.memory().disk_dirty), (S::Available, false));
     assert!(!world.effects.iter().any(|effect| matches!(effect, HostEffect::Bmc(_))), "there is no BMC to call");
+}
+
+/// A person was asked to switch a host on that was booting.
+#[test]
+fn without_a_bmc_the_reason_follows_the_boot() {
+    let mut world = World::without_bmc();
+    world.settle();
+    let reason = |world: &mut World, seconds_ago: i64| {
+        world.seen.netboot.stage = "the kernel".into();
+        world.seen.netboot.at = Some(world.now - SignedDuration::from_secs(seconds_ago));
+        world.settle();
+        world.reason().to_owned()
+    };
+    let booting = "the host boots from the network; waiting for its agent's hello; last stage seen: the kernel";
+    assert_eq!(reason(&mut world, 0), booting);
+    assert!(reason(&mut world, 7200).contains("by hand"), "that boot came to nothing");
+
+    world.hello();
+    world.run();
+    world.edit(|host| host.spec.image = None);
+    world.settle();
+    world.pass(30);
+    assert!(reason(&mut world, 60).contains("by hand"), "the boot before");
+    assert_eq!(reason(&mut world, 1), booting);
 }
 
 #[test]

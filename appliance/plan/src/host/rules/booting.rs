@@ -210,9 +210,7 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
     } else if turn.has_bmc() || wait.powered {
         format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
     } else {
-        "waiting for the host to boot from the network: there is no BMC, so unless it restarts by itself, switch it on \
-         or reboot it by hand"
-            .to_owned()
+        by_hand(turn, turn.now.duration_since(wait.since))
     };
     let mut wake = turn.limits().work_poll;
     if wait.powered && turn.has_bmc() {
@@ -220,6 +218,21 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
         wake = wake.min(look.max(SignedDuration::from_secs(1)));
     }
     turn.wait_in_state(wake, text)
+}
+
+/// Says what a host without a BMC waits for, by what was seen of its boot within this time.
+pub(crate) fn by_hand(turn: &StepDraft<'_>, within: SignedDuration) -> String {
+    let netboot = &turn.seen.netboot;
+    let is_recent = netboot.at.is_some_and(|at| turn.now.duration_since(at) <= within);
+    if is_recent && !netboot.stage.is_empty() {
+        return format!(
+            "the host boots from the network; waiting for its agent's hello; last stage seen: {}",
+            netboot.stage
+        );
+    }
+    "waiting for the host to boot from the network: there is no BMC, so unless it restarts by itself, switch it on or \
+     reboot it by hand"
+        .to_owned()
 }
 
 #[track_caller]

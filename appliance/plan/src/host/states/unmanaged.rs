@@ -27,7 +27,6 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.wait_in_state(poll, "the agent that discovered the host reboots into the host's own"));
     }
     preconditions::prefetch(turn);
-    let text = "there is no BMC: waiting for the host to boot from the network; unless it restarts by itself, switch it on \
-                or reboot it by hand";
+    let text = booting::by_hand(turn, turn.limits().hello);
     Ok(turn.wait_in_state(poll, text))
 }
