@@ -4,17 +4,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use firesteel_kube::yaml::{self, MANIFEST_BYTES_MAX};
 use firesteel_plan::host::gate;
-use firesteel_resources::ObjectMeta;
+use firesteel_resources::{BareMetalHost, ObjectMeta};
 use jiff::SignedDuration;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::apply::DryRun;
 use super::client::{code_of, with_query};
 use super::confirm::{self, ConfirmOptions, HostDeletion, NamedHost};
 use super::get::ScopeOptions;
+use super::host_departure::HostDeparture;
 use super::kinds::{self, CliKind};
 use super::object_words::{self, KindSelection};
 use super::table::output_width;
@@ -69,9 +71,11 @@ struct DoomedObject {
     namespace: String,
     /// Why the disks of a host are locked.
     lock: Option<String>,
-    /// The identity of the object that was found.
-    uid: String,
     is_host: bool,
+    /// The object as it was seen last.
+    seen: Value,
+    /// It had no finalizer, and went at once.
+    is_gone: bool,
 }
 
 /// # Errors
@@ -92,8 +96,8 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
     let (hosts, others): (Vec<DoomedObject>, Vec<DoomedObject>) = found.into_iter().partition(|object| object.is_host);
     ask_about_hosts(client, &hosts, options.confirm).await?;
     let mut deleted = delete_hosts(client, hosts, options.wait).await?;
-    for object in others {
-        if delete(client, &object).await? {
+    for mut object in others {
+        if delete(client, &mut object).await? {
             print_text(&format!("{} deleted\n", object.shown));
             deleted.push(object);
         }
@@ -103,13 +107,29 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
     }
     let span = Duration::try_from(options.timeout).unwrap_or_default();
     let deadline = if span.is_zero() { WaitDeadline::never() } else { WaitDeadline::after(span) };
-    for DoomedObject { path, shown, uid, is_host, .. } in &deleted {
+    wait_for_all(client, &deleted, deadline).await
+}
+
+/// Waits until all are gone. Each host must have gone as a deletion has it.
+async fn wait_for_all(client: &ApiClient, deleted: &[DoomedObject], deadline: WaitDeadline) -> anyhow::Result<()> {
+    let mut failures = Vec::new();
+    for DoomedObject { path, shown, name, seen, is_gone, is_host, .. } in deleted {
         let context = || format!("could not wait until {shown} is gone, which it will be when its finalizers are done");
-        wait_until_gone(client, path, uid, deadline).await.with_context(context)?;
+        let last = if *is_gone {
+            Some(seen.clone())
+        } else {
+            wait_until_gone(client, path, seen, deadline).await.with_context(context)?
+        };
         if *is_host {
-            print_text(&format!("{shown} is gone\n"));
+            let host = last.and_then(|object| BareMetalHost::deserialize(object).ok());
+            let departure = host.map_or_else(HostDeparture::default, |host| HostDeparture::of(&host));
+            match departure.after_deletion(name) {
+                Ok(how) => print_text(&format!("{shown} is {how}\n")),
+                Err(error) => failures.push(error.to_string()),
+            }
         }
     }
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
 }
 
@@ -158,13 +178,13 @@ async fn delete_hosts(
     is_awaited: bool,
 ) -> anyhow::Result<Vec<DoomedObject>> {
     let mut deleted = Vec::new();
-    for host in hosts {
+    for mut host in hosts {
         // What cannot be looked up keeps no one from deleting.
         let named = NamedHost { namespace: &host.namespace, name: &host.name };
         let deletion = HostDeletion::fetch(client, named, false).await;
         let outcome =
             deletion.map_or_else(|_| "what becomes of its disks is not known".to_owned(), |all| all.outcome());
-        if delete(client, &host).await? {
+        if delete(client, &mut host).await? {
             let next = if is_awaited {
                 "this command waits until it is gone, and ending it changes nothing".to_owned()
             } else {
@@ -178,9 +198,17 @@ async fn delete_hosts(
 }
 
 /// Deletes one object; `false` if it is gone already.
-async fn delete(client: &ApiClient, object: &DoomedObject) -> anyhow::Result<bool> {
-    match client.delete_exactly(&object.path, &object.uid).await {
-        Ok(_) => Ok(true),
+async fn delete(client: &ApiClient, object: &mut DoomedObject) -> anyhow::Result<bool> {
+    let uid = object.seen["metadata"]["uid"].as_str().unwrap_or_default();
+    match client.delete_exactly(&object.path, uid).await {
+        Ok(answer) => {
+            // An object that waits for its finalizers is the answer.
+            object.is_gone = answer["metadata"]["uid"].is_null();
+            if !object.is_gone {
+                object.seen = answer;
+            }
+            Ok(true)
+        }
         // Another client deleted it since it was read.
         Err(error) if code_of(&error) == Some(404) => Ok(false),
         Err(error) => Err(error.context(format!("could not delete {}", object.shown))),
@@ -269,8 +297,9 @@ fn doomed(kind: CliKind, object: &Value) -> DoomedObject {
         shown: kind.object(&name),
         lock: gate::lock(&metadata).filter(|_| kind.is_host()).map(|lock| lock.text),
         namespace,
-        uid: text("uid"),
         is_host: kind.is_host(),
+        seen: object.clone(),
+        is_gone: false,
         name,
     }
 }
@@ -287,7 +316,7 @@ mod tests {
         let host = kinds::by_name("hosts").unwrap();
         let found = doomed(host, &json!({"metadata": {"name": "a", "namespace": "rack1", "uid": "u"}}));
         assert_eq!(found.path, "/apis/metal3.io/v1alpha1/namespaces/rack1/baremetalhosts/a");
-        assert_eq!((found.shown.as_str(), found.uid.as_str(), found.is_host), ("baremetalhost.metal3.io/a", "u", true));
+        assert_eq!((found.shown.as_str(), found.is_host, found.is_gone), ("baremetalhost.metal3.io/a", true, false));
         let halt = doomed(kinds::by_name("halts").unwrap(), &json!({"metadata": {"name": "fleet"}}));
         assert_eq!((halt.path.as_str(), halt.is_host), ("/apis/firesteel.dev/v1alpha1/halts/fleet", false));
     }

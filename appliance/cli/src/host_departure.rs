@@ -1,5 +1,6 @@
 //! How a host went that is not there any more, by its last state. Pure.
 
+use anyhow::bail;
 use firesteel_resources::BareMetalHost;
 use firesteel_resources::bare_metal_host::{ProvisioningState, requests};
 
@@ -26,6 +27,42 @@ impl HostDeparture {
             ProvisioningState::Deleting => Self::LetGo,
             ProvisioningState::New => Self::Untouched,
             _ => Self::Unseen,
+        }
+    }
+    /// Says how the host went, for who asked that its disks be cleaned.
+    ///
+    /// # Errors
+    /// When it did not go in this way, or that was not seen.
+    pub(super) fn after_deletion(self, host: &str) -> anyhow::Result<&'static str> {
+        let receipts = format!("`firesteel receipt list {host}` shows what was done to its disks");
+        match self {
+            Self::LetGo => Ok("gone"),
+            Self::Untouched => Ok("gone; nothing had been done with it, and no disk was changed"),
+            Self::Forced => bail!(
+                "{host} is gone, but another command forgot it by force meanwhile, and no more disks were cleaned; \
+                 {receipts}"
+            ),
+            Self::Unseen => bail!(
+                "{host} is gone, but whether its disks were cleaned was not seen: another client may have removed its \
+                 finalizer; {receipts}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "Released" was said of a host that another command forgot.
+    #[test]
+    fn only_a_host_that_the_appliance_let_go_went_as_it_was_asked_for() {
+        let went = |departure: HostDeparture| departure.after_deletion("h1").map_err(|error| error.to_string());
+        assert_eq!(went(HostDeparture::LetGo), Ok("gone"));
+        assert!(went(HostDeparture::Untouched).is_ok_and(|text| text.contains("no disk was changed")));
+        for (departure, why) in [(HostDeparture::Forced, "by force meanwhile"), (HostDeparture::Unseen, "not seen")] {
+            let error = went(departure).err().unwrap_or_default();
+            assert!(error.contains(why) && error.contains("receipt list h1"), "{error}");
         }
     }
 }

@@ -164,8 +164,8 @@ fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
         (0, 0) => Ok(()),
         (0, unverified) => Err(UnverifiedErasures { unverified, files: files.len() }.into()),
         (count, _) => bail!(
-            "{count} of {} files are no receipts that this key signed; see NOT VERIFIED above, and check that --key is \
-             the key of their appliance",
+            "could not verify {count} of {} files; see NOT VERIFIED above for what is wrong with each, and check that \
+             --key is the key of their appliance",
             files.len()
         ),
     }

@@ -111,23 +111,10 @@ async fn until_gone(host: &str, force: bool, wait: &mut HostWait<'_>) -> anyhow:
 
 /// Says that the host is gone; only one that went as it was asked for is released.
 fn gone(host: &str, force: bool, departure: HostDeparture) -> anyhow::Result<()> {
-    let receipts = format!("`firesteel receipt list {host}` shows what was done to its disks");
-    match departure {
-        _ if force => print_text(&format!("{host}: forgotten, and gone\n")),
-        HostDeparture::LetGo => print_text(&format!("{host}: released, and gone\n")),
-        HostDeparture::Untouched => {
-            print_text(&format!(
-                "{host}: released, and gone; nothing had been done with it, and no disk was changed\n"
-            ));
-        }
-        HostDeparture::Forced => anyhow::bail!(
-            "could not release {host}: another command forgot it by force meanwhile, and no more disks were cleaned; \
-             {receipts}"
-        ),
-        HostDeparture::Unseen => anyhow::bail!(
-            "{host} is gone, but whether its disks were cleaned was not seen: another client may have removed its \
-             finalizer; {receipts}"
-        ),
+    if force {
+        print_text(&format!("{host}: forgotten, and gone\n"));
+    } else {
+        print_text(&format!("{host}: released, and {}\n", departure.after_deletion(host)?));
     }
     Ok(())
 }
@@ -147,16 +134,6 @@ mod tests {
         let why = refuse_locked(&seen, false).map_err(|error| error.to_string()).err().unwrap_or_default();
         assert!(why.contains("ann: audit") && why.contains("`firesteel unlock h1` first"), "{why}");
         assert!(refuse_locked(&seen, true).is_ok());
-    }
-
-    /// "Released" was said of a host that another command forgot.
-    #[test]
-    fn only_a_host_that_the_appliance_let_go_is_released() {
-        assert!(gone("h1", false, HostDeparture::LetGo).is_ok() && gone("h1", true, HostDeparture::Forced).is_ok());
-        for (departure, why) in [(HostDeparture::Forced, "by force meanwhile"), (HostDeparture::Unseen, "not seen")] {
-            let error = gone("h1", false, departure).map_err(|error| error.to_string()).err().unwrap_or_default();
-            assert!(error.contains(why) && error.contains("receipt list h1"), "{error}");
-        }
     }
 
     #[test]

@@ -162,32 +162,34 @@ async fn wait_for(
     }
 }
 
-/// Waits until the object of this identity is gone.
+/// Waits until this object is gone, from the state of it that was seen. Returns its last state; `None` if that is not
+/// kept any more.
 ///
 /// # Errors
 /// When it is still there at the deadline, or the appliance does not answer.
 pub(super) async fn wait_until_gone(
     client: &ApiClient,
     path: &str,
-    uid: &str,
+    seen: &Value,
     deadline: WaitDeadline,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Value>> {
     let (collection, name) = path.rsplit_once('/').unwrap_or((path, ""));
     let watched = watched(collection, name);
-    let is_other = |object: &Value| object["metadata"]["uid"] != uid;
+    let is_other = |object: &Value| object["metadata"]["uid"] != seen["metadata"]["uid"];
+    let mut follower = CollectionFollower::new(client, watched.clone(), false, seen);
     loop {
-        let list = client.get(&watched).await?;
-        if list["items"].get(0).is_none_or(is_other) {
-            return Ok(());
-        }
-        let mut follower = CollectionFollower::new(client, watched.clone(), false, &list);
-        loop {
-            match deadline.bound(follower.next()).await.transpose()? {
-                None => anyhow::bail!("it is still there after {}; --timeout waits longer", deadline.length()),
-                Some(FollowedEvent::Expired) => break,
-                Some(FollowedEvent::Changed { object, is_deleted }) if is_deleted || is_other(&object) => return Ok(()),
-                Some(FollowedEvent::Changed { .. }) => {}
+        match deadline.bound(follower.next()).await.transpose()? {
+            None => anyhow::bail!("it is still there after {}; --timeout waits longer", deadline.length()),
+            Some(FollowedEvent::Expired) => {
+                let list = client.get(&watched).await?;
+                if list["items"].get(0).is_none_or(is_other) {
+                    return Ok(None);
+                }
+                follower = CollectionFollower::new(client, watched.clone(), false, &list);
             }
+            Some(FollowedEvent::Changed { object, .. }) if is_other(&object) => return Ok(None),
+            Some(FollowedEvent::Changed { object, is_deleted: true }) => return Ok(Some(object)),
+            Some(FollowedEvent::Changed { .. }) => {}
         }
     }
 }

@@ -182,7 +182,7 @@ fn each_request_ends_with_what_the_planner_says() {
     });
 }
 
-/// A host that another command had forgotten was called released.
+/// A host that another command had forgotten was called released, and gone.
 fn only_what_the_appliance_let_go_is_released(site: &Site) {
     let host = |annotations: Value| {
         json!({
@@ -195,14 +195,18 @@ fn only_what_the_appliance_let_go_is_released(site: &Site) {
     for _ in 0..5 {
         site.create(HOSTS, &host(json!({})));
         site.run(&["release", "again", "--yes", "--wait"]).is_done("released, and gone");
+        site.create(HOSTS, &host(json!({})));
+        site.run(&["delete", "host", "again", "--yes"]).is_done("baremetalhost.metal3.io/again is gone");
     }
-    site.create(HOSTS, &host(json!({DETACHED: r#"{"deleteAction": "delay"}"#})));
-    site.until(&format!("{HOSTS}/again"), |host| host["status"]["provisioning"]["state"] == "unmanaged");
-    let waiting = site.begin(&["release", "again", "--yes", "--wait"]);
-    site.until(&format!("{HOSTS}/again"), |host| !host["metadata"]["deletionTimestamp"].is_null());
-    site.run(&["release", "again", "--force", "--yes"]).is_done("again: ");
-    let Ended { code, out, error } = Ended::from(waiting.wait_with_output().unwrap());
-    assert!(code == Some(1) && error.contains("forgot it by force meanwhile"), "{code:?} {out} {error}");
+    for command in [["release", "again", "--yes", "--wait"].as_slice(), &["delete", "host", "again", "--yes"]] {
+        site.create(HOSTS, &host(json!({DETACHED: r#"{"deleteAction": "delay"}"#})));
+        site.until(&format!("{HOSTS}/again"), |host| host["status"]["provisioning"]["state"] == "unmanaged");
+        let waiting = site.begin(command);
+        site.until(&format!("{HOSTS}/again"), |host| !host["metadata"]["deletionTimestamp"].is_null());
+        site.run(&["release", "again", "--force", "--yes"]).is_done("again: ");
+        let Ended { code, out, error } = Ended::from(waiting.wait_with_output().unwrap());
+        assert!(code == Some(1) && error.contains("forgot it by force meanwhile"), "{code:?} {out} {error}");
+    }
 }
 
 /// The cleaning of a host that is deleted began without a word when its lock went.

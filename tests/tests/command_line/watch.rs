@@ -203,11 +203,11 @@ fn a_watch_in_a_pipe_says_each_change_and_ends_as_it_should() {
     released.wait_for(&format!("{gone}: new"));
     awaited.wait_for(&format!("{late}: new"));
     fleet.run(&["release", gone, "--yes", "--no-wait"]);
-    released.wait_for(&format!("{gone}: released"));
-    released.wait_for(&format!(" released: {gone}"));
+    released.wait_for(&format!("{gone}: gone"));
+    released.wait_for(&format!(" gone: {gone}"));
     assert_eq!(released.end(), (Some(0), String::new()));
     let (code, error) = awaited.end();
-    assert!(code == Some(1) && error.contains(&format!("{gone} was released")), "{code:?} {error}");
+    assert!(code == Some(1) && error.contains(&format!("{gone} is gone")), "{code:?} {error}");
 
     let timed_out = fleet.output(&["watch", moved, late, "--until", "provisioned", "--timeout", "1s"]);
     let error = error_of(&timed_out);

@@ -57,7 +57,7 @@ impl ChangeLog {
     fn of_host(&mut self, fleet: &FleetModel, name: &str, moment: &WatchMoment) -> Option<String> {
         let Some(host) = fleet.host(name) else {
             self.hosts.remove(name)?;
-            return Some(format!("{}: released", clean(name)));
+            return Some(format!("{}: gone", clean(name)));
         };
         let row = row(host, fleet.is_up(), moment);
         let key = key(&row);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(logged.object(reason("b", "waits for its agent for 36 min, and for 2 disks"), 5), nothing);
         assert_eq!(logged.object(reason("b", "waits for its agent for 36 min, and for 3 disks"), 6).len(), 1);
         let gone = FleetEvent::Gone { kind: FleetKind::Hosts, name: "b".into() };
-        assert_eq!(logged.take(gone.clone(), 7), ["2026-03-01 14:02:18+00:00 b: released"]);
+        assert_eq!(logged.take(gone.clone(), 7), ["2026-03-01 14:02:18+00:00 b: gone"]);
         assert_eq!(logged.take(gone, 8), nothing);
     }
 

@@ -172,7 +172,7 @@ pub(super) struct FleetModel {
     halts: BTreeMap<String, HaltFacts>,
     has_halts: bool,
     /// Hosts among the named ones that were there and are gone.
-    released: BTreeSet<String>,
+    gone: BTreeSet<String>,
     /// All names of the first list.
     first_names: Vec<String>,
 }
@@ -193,8 +193,8 @@ impl FleetModel {
     }
 
     /// Named hosts that are gone.
-    pub(super) fn released(&self) -> &BTreeSet<String> {
-        &self.released
+    pub(super) fn gone(&self) -> &BTreeSet<String> {
+        &self.gone
     }
 
     /// All hosts of the namespace when the watch began.
@@ -294,7 +294,7 @@ impl FleetModel {
         let host = self.hosts.entry(name.clone()).or_default();
         match facts {
             FleetFacts::Host(facts) => {
-                self.released.remove(&name);
+                self.gone.remove(&name);
                 host.facts = Some(facts);
             }
             FleetFacts::Journal(journal) => host.take_journal(journal, moment),
@@ -313,7 +313,7 @@ impl FleetModel {
             FleetKind::Hosts => {
                 let was_there = self.hosts.remove(&name).is_some_and(|host| host.facts.is_some());
                 if was_there && self.only.contains(&name) {
-                    self.released.insert(name.clone());
+                    self.gone.insert(name.clone());
                 }
             }
             FleetKind::Journals => {
@@ -352,9 +352,9 @@ mod tests {
         let all = vec![host("b", "provisioning", json!({})), host("c", "available", json!({}))];
         let change = fleet.take(listed(all), &after(5));
         assert_eq!(change, FleetChange { hosts: vec!["a".into(), "b".into()], is_fleet: true });
-        assert_eq!((names(&fleet), fleet.released().len()), (vec!["b"], 1), "c was not asked for");
+        assert_eq!((names(&fleet), fleet.gone().len()), (vec!["b"], 1), "c was not asked for");
         fleet.take(FleetEvent::Present(host("a", "registering", json!({}))), &after(6));
-        assert!(fleet.released().is_empty(), "a is there again");
+        assert!(fleet.gone().is_empty(), "a is there again");
         let gone = FleetEvent::Gone { kind: FleetKind::Hosts, name: "b".into() };
         assert_eq!(fleet.take(gone, &after(7)).hosts, ["b"]);
         assert_eq!(names(&fleet), ["a"]);

@@ -15,7 +15,7 @@ use super::goal::WatchGoal;
 /// How long it is said that the appliance answers again.
 const BACK_SHOWN: Duration = Duration::from_secs(60);
 /// The state that is shown of a host that is gone.
-const RELEASED: &str = "released";
+const GONE: &str = "gone";
 
 /// Hosts by what a person does about them, in the order of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ pub(super) struct FleetView {
 /// Shows a fleet.
 pub(super) fn view(fleet: &FleetModel, goal: Option<&WatchGoal>, moment: &WatchMoment) -> FleetView {
     let mut rows: Vec<HostRow> = fleet.hosts().map(|host| row(host, fleet.is_up(), moment)).collect();
-    rows.extend(fleet.released().iter().map(|name| released(name)));
+    rows.extend(fleet.gone().iter().map(|name| gone_row(name)));
     rows.sort_by(|one, other| (one.class, &one.name).cmp(&(other.class, &other.name)));
     FleetView {
         title: title(fleet, &rows),
@@ -122,16 +122,16 @@ pub(super) fn row(named: FleetHost<'_>, is_up: bool, moment: &WatchMoment) -> Ho
     }
 }
 
-fn released(name: &str) -> HostRow {
+fn gone_row(name: &str) -> HostRow {
     HostRow {
         class: HostClass::Resting,
         name: clean(name),
-        state: RELEASED.to_owned(),
+        state: GONE.to_owned(),
         is_locked: false,
         done: String::new(),
         rate: String::new(),
         left: String::new(),
-        text: "the host is no longer there".to_owned(),
+        text: format!("no longer there; `firesteel receipt list {}` shows what was done to its disks", clean(name)),
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) enum WatchFailure {
     Unknown { names: String, namespace: String, question: String },
     #[error("could not wait until hosts are {state}: there are none in namespace {namespace}")]
     NoHosts { state: ProvisioningState, namespace: String },
-    #[error("could not wait until all hosts are {state}: {names} was released; `firesteel get hosts` lists the others")]
-    Released { state: ProvisioningState, names: String },
+    #[error("could not wait until all hosts are {state}: {names} is gone; `firesteel get hosts` lists the others")]
+    Gone { state: ProvisioningState, names: String },
     #[error(
         "could not wait until all hosts are {state}: a person has to help: {hosts}; `firesteel describe \
          host NAME` says more"
@@ -128,20 +128,20 @@ pub(super) fn unknown(fleet: &FleetModel) -> Option<WatchFailure> {
 }
 
 fn without_goal(fleet: &FleetModel) -> WatchVerdict {
-    let are_gone = !fleet.only.is_empty() && fleet.released().len() == fleet.only.len();
+    let are_gone = !fleet.only.is_empty() && fleet.gone().len() == fleet.only.len();
     if !are_gone {
         return WatchVerdict::GoesOn;
     }
-    let names: Vec<String> = fleet.released().iter().map(|name| clean(name)).collect();
-    WatchVerdict::Reached(format!("released: {}", listed(&names)))
+    let names: Vec<String> = fleet.gone().iter().map(|name| clean(name)).collect();
+    WatchVerdict::Reached(format!("gone: {}", listed(&names)))
 }
 
 /// Finds what keeps the goal from being reached at all.
 fn hopeless(fleet: &FleetModel, goal: &WatchGoal, moment: &WatchMoment) -> Option<WatchFailure> {
     let state = goal.state;
-    if !fleet.released().is_empty() {
-        let names: Vec<String> = fleet.released().iter().map(|name| clean(name)).collect();
-        return Some(WatchFailure::Released { state, names: listed(&names) });
+    if !fleet.gone().is_empty() {
+        let names: Vec<String> = fleet.gone().iter().map(|name| clean(name)).collect();
+        return Some(WatchFailure::Gone { state, names: listed(&names) });
     }
     if fleet.hosts().next().is_none() {
         return Some(WatchFailure::NoHosts { state, namespace: clean(&fleet.namespace) });
@@ -260,10 +260,10 @@ mod tests {
              help: a (provisioning: ERROR: no root disk); `firesteel describe host NAME` says more"
         );
         model.take(FleetEvent::Gone { kind: FleetKind::Hosts, name: "b".into() }, &after(6));
-        assert!(failure(&model, 6).contains("b was released"), "{}", failure(&model, 6));
+        assert!(failure(&model, 6).contains("b is gone"), "{}", failure(&model, 6));
         assert_eq!(verdict(&model, None, &after(6)), WatchVerdict::GoesOn, "a is still shown");
         model.take(FleetEvent::Gone { kind: FleetKind::Hosts, name: "a".into() }, &after(7));
-        assert_eq!(verdict(&model, None, &after(7)), WatchVerdict::Reached("released: a, b".into()));
+        assert_eq!(verdict(&model, None, &after(7)), WatchVerdict::Reached("gone: a, b".into()));
         assert!(failure(&fleet(&[], Vec::new()), 1).contains("there are none in namespace default"));
     }
 
@@ -296,8 +296,8 @@ mod tests {
             namespace default (did you mean rack1-07 or rack1-08?); `firesteel get hosts` lists all"
             )
         );
-        let mut released = fleet(&["rack1-07"], all());
-        released.take(listed(Vec::new()), &after(1));
-        assert_eq!(super::unknown(&released), None, "it was there");
+        let mut departed = fleet(&["rack1-07"], all());
+        departed.take(listed(Vec::new()), &after(1));
+        assert_eq!(super::unknown(&departed), None, "it was there");
     }
 }
