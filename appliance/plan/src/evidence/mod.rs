@@ -31,3 +31,15 @@ pub struct MissingProof {
 pub fn missing_words(missing: &[MissingProof]) -> String {
     missing.iter().map(|missing| missing.text.as_str()).collect::<Vec<_>>().join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_stands_in_one_line() {
+        let missing = ["no receipt", "another disk"].map(|text| MissingProof { check: "any", text: text.to_owned() });
+        assert_eq!(missing_words(&missing), "no receipt; another disk");
+        assert_eq!((missing_words(&missing[..1]), missing_words(&[])), ("no receipt".to_owned(), String::new()));
+    }
+}

@@ -482,6 +482,49 @@ mod tests {
     }
 
     #[test]
+    fn each_limit_may_be_reached_and_not_passed() {
+        let limits: [(&str, Alteration, &[&str]); 10] = [
+            ("the backup table beyond", |shown| write(shown).written_bytes = (100 << 30) + 1_052_672, &[]),
+            ("more than that", |shown| write(shown).written_bytes = (100 << 30) + 1_052_673, &["written-length"]),
+            ("64 GiB/s", |shown| (write(shown).written_bytes, write(shown).write_ms) = (68_719_476, 0), &[]),
+            (
+                "faster than that",
+                |shown| (write(shown).written_bytes, write(shown).write_ms) = (68_719_477, 0),
+                &["write-time"],
+            ),
+            ("times that were cut", |shown| shown[1].span = Some((100_000, 139_999)), &[]),
+            ("a step that is shorter", |shown| shown[1].span = Some((100_000, 139_998)), &["work-time"]),
+            ("a step right after another", |shown| shown[2].span = Some((190_000, 290_000)), &[]),
+            ("a step before the end of another", |shown| shown[2].span = Some((189_999, 290_000)), &["times"]),
+            ("a step of no time", |shown| shown[4].span = Some((490_000, 490_000)), &[]),
+            ("a step of less than no time", |shown| shown[4].span = Some((490_000, 489_999)), &["times"]),
+        ];
+        for (what, alter, found) in limits {
+            let mut altered = good();
+            alter(&mut altered);
+            assert_eq!(judged(&altered, "", true), *found, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_promised_is_named_with_what_is_wrong() {
+        let (plan, promised) = (plan(), [promised()]);
+        let planned = PlannedWrite { number: NUMBER, plan: &plan, promised: &promised, is_uefi: true };
+        let cases: [(Alteration, &str); 2] = [
+            (|shown| drop(hand(shown).files.remove(1)), "firesteel/ca.crt was not handed over"),
+            (
+                |shown| hand(shown).files[0].sha256 = "9".repeat(64),
+                "ignition/config.ign has another content than was promised",
+            ),
+        ];
+        for (alter, text) in cases {
+            let mut altered = good();
+            alter(&mut altered);
+            assert_eq!(judge_write(&planned, &altered), [MissingProof { check: "files", text: text.to_owned() }]);
+        }
+    }
+
+    #[test]
     fn a_receipt_that_is_not_there_is_named() {
         for (index, check) in [(0, "cleared"), (1, "written"), (2, "hand-off"), (3, "boot-entry")] {
             let mut less = good();
