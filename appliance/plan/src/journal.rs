@@ -142,15 +142,104 @@ pub fn boot_stages(status: &HostJournalStatus) -> Vec<ReachedStage> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use firesteel_resources::HardwareRecord;
+    use firesteel_resources::host_journal::{JournalProgress, ReceiptRecord};
+    use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
+    use crate::host::PlanKind;
+
+    const UUID: &str = "4c4c4544-0046-3310-8051-b4c04f564432";
+
+    fn with(memory: Value) -> HostJournalStatus {
+        HostJournalStatus { memory, ..HostJournalStatus::default() }
+    }
 
     #[test]
     fn who_was_admitted_has_a_slot() {
-        let with = |memory: Value| has_slot(&HostJournalStatus { memory, ..HostJournalStatus::default() });
+        let with = |memory: Value| has_slot(&with(memory));
         assert!(with(json!({"admitted": "2026-01-02T03:04:05Z"})));
         assert!(!with(json!({"admitted": null})) && !with(json!({})) && !with(Value::Null));
+    }
+
+    #[test]
+    fn a_memory_is_read_as_it_was_stored() {
+        let mut status = HostJournalStatus::default();
+        assert_eq!(stored_memory(&status).unwrap(), None);
+        assert_eq!(memory(&status).unwrap(), HostMemory::default(), "that of a host that was never stepped");
+        let plan = IssuedPlan { number: 7, plan: PlanKind::Inspect, issued_at: Timestamp::UNIX_EPOCH, stopped: None };
+        let stored = HostMemory {
+            state: HostState::Inspecting,
+            attempt: 5,
+            timeline: 3,
+            plan: Some(plan.clone()),
+            ..HostMemory::default()
+        };
+        set_memory(&mut status, &stored).unwrap();
+        assert_eq!(stored_memory(&status).unwrap().as_ref(), Some(&stored));
+        assert_eq!(memory(&status).unwrap(), stored);
+        assert_eq!((state(&status), attempt(&status), timeline(&status)), (HostState::Inspecting, 5, 3));
+        assert_eq!(issued_plan(&status), Some(plan));
+    }
+
+    /// A newer appliance may have written it.
+    #[test]
+    fn of_a_memory_that_is_not_understood_each_word_that_is_understood_is_read() {
+        let newer = with(json!({"state": {"name": "resting"}, "attempt": 5, "timeline": 3, "plan": {"number": "x"}}));
+        assert!(memory(&newer).is_err() && stored_memory(&newer).is_err());
+        assert_eq!((state(&newer), attempt(&newer), timeline(&newer)), (HostState::New, 5, 3));
+        assert_eq!(issued_plan(&newer), None);
+        for (text, wanted) in
+            [(json!({}), 0), (json!({"timeline": u32::MAX}), u32::MAX), (json!({"timeline": 1_u64 << 32}), 0)]
+        {
+            assert_eq!(timeline(&with(text.clone())), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_known_as_what_is_remembered_and_else_as_it_was_inspected() {
+        let mut hardware = HardwareRecord::default();
+        (hardware.system.uuid, hardware.system.serial) = (UUID.into(), "SN-1".into());
+        let named = |status: &HostJournalStatus| {
+            let KnownIdentity { uuid, serial, .. } = known_identity(status);
+            (uuid, serial)
+        };
+        let mut status = with(json!({"identity": {"uuid": UUID, "serial": "SN-2"}}));
+        assert_eq!(named(&status), (UUID.to_owned(), "SN-2".to_owned()));
+        status.hardware = Some(hardware);
+        assert_eq!(named(&status), (UUID.to_owned(), "SN-2".to_owned()), "a person may have said it");
+        status.memory = Value::Null;
+        assert_eq!(named(&status), (UUID.to_owned(), "SN-1".to_owned()));
+        status.hardware = None;
+        assert_eq!(named(&status), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn the_key_of_another_machine_is_known_by_itself() {
+        let status = with(json!({"intruders": [{"key": "aa"}, {"mac": "no key"}, {"key": "bb"}]}));
+        for (key, is_known) in [("aa", true), ("bb", true), ("cc", false), ("", false)] {
+            assert_eq!(is_intruder(&status, key), is_known, "{key}");
+        }
+        assert!(!is_intruder(&with(Value::Null), "aa"));
+    }
+
+    #[test]
+    fn work_on_a_plan_has_begun_with_its_first_report_or_receipt() {
+        let progress = |attempt, plan| Some(JournalProgress { attempt, plan, ..JournalProgress::default() });
+        let receipt = |attempt, plan| ReceiptRecord { attempt, plan, ..ReceiptRecord::default() };
+        for (progress, receipts, has) in [
+            (None, vec![], false),
+            (progress(4, 2), vec![], true),
+            (None, vec![receipt(4, 1), receipt(4, 2)], true),
+            (progress(4, 3), vec![receipt(4, 2)], true),
+            (progress(4, 3), vec![receipt(4, 1)], false),
+            (progress(3, 2), vec![receipt(3, 2)], false),
+        ] {
+            let status = HostJournalStatus { progress, receipts, ..HostJournalStatus::default() };
+            assert_eq!(has_begun(&status, 4, 2), has, "{status:?}");
+        }
     }
 }
