@@ -16,9 +16,7 @@ const MESSAGE_CHARS_MAX: usize = 512;
 /// Delay after the `failures`-th failure.
 #[must_use]
 pub fn delay(failures: u32) -> SignedDuration {
-    if failures > TRIES_WITH_BACKOFF {
-        return DELAY_MAX;
-    }
+    // Long before this bound the delay is the longest one.
     let factor = 1_i32 << failures.saturating_sub(1).min(TRIES_WITH_BACKOFF);
     DELAY_FIRST.checked_mul(factor).unwrap_or(DELAY_MAX).min(DELAY_MAX)
 }
@@ -66,5 +64,45 @@ impl SetTries {
     /// When the next try is due, where it is not now.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.next_at.filter(|next_at| *next_at > now)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_minute() {
+        for (failures, millis) in [
+            (1, 50),
+            (2, 100),
+            (3, 200),
+            (11, 51_200),
+            (12, 60_000),
+            (TRIES_WITH_BACKOFF, 60_000),
+            (TRIES_WITH_BACKOFF + 1, 60_000),
+            (u32::MAX, 60_000),
+        ] {
+            assert_eq!(delay(failures), SignedDuration::from_millis(millis), "{failures}");
+        }
+    }
+
+    #[test]
+    fn a_failure_holds_the_next_try_until_it_is_due() {
+        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+        let mut tries = SetTries::default();
+        tries.aim(&[Some("image"), None]);
+        assert_eq!((tries.tried(), tries.holds(at(0)), tries.next(at(0))), (None, None, None));
+        tries.failed("the store is away", at(0));
+        let why = "it could not be changed (1 tries): the store is away";
+        assert_eq!(tries.holds(at(49)), Some(format!("{why}; the next try is at 1970-01-01T00:16:40Z")));
+        assert_eq!((tries.next(at(49)), tries.next(at(50)), tries.holds(at(50))), (Some(at(50)), None, None));
+        assert_eq!(tries.tried(), Some(format!("{why}; it is tried now")));
+        // The same aim again changes nothing; another one is tried at once.
+        tries.aim(&[Some("image"), None]);
+        assert_eq!(tries.next(at(49)), Some(at(50)));
+        tries.aim(&[Some("image"), Some("stub")]);
+        assert_eq!((tries.tried(), tries.next(at(49))), (None, None));
     }
 }
