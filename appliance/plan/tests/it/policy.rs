@@ -239,6 +239,12 @@ fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
     let mut named = machine_set("a", "1");
     named.labels.insert("firesteel.dev/os-stream".into(), "stable".into());
     assert_eq!(World::new().one(&named), patch("2", X86_64, false), "its own stream is no other");
+    // The label of an image that is of no stream names one that is here, or none.
+    for (stream, reason) in [("stable", SkipReason::CustomImage), ("rhel-10", SkipReason::OtherStream)] {
+        named.current = CurrentImage::Image { url: "http://own/image".into(), digest: "own".into() };
+        named.labels.insert("firesteel.dev/os-stream".into(), stream.into());
+        assert_eq!(skipped(World::new().one(&named)), Some(reason), "{stream}");
+    }
 }
 
 #[test]
@@ -268,6 +274,8 @@ fn a_set_without_architecture_is_of_the_only_one_or_waits_for_it() {
     let decided = world.look(&[wrong.clone(), PolicySet { architecture: "amd64".into(), ..group("b") }]);
     assert!(degraded(decided.decisions[&wrong.key].clone()).contains("vax"));
     assert_eq!(decided.decisions[&group("b").key], patch("2", X86_64, false));
+    let agreed = PolicySet { architecture: "aarch64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
+    assert_eq!(world.one(&agreed), patch("2", Aarch64, false), "two words for the same");
     let torn = PolicySet { architecture: "amd64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
     assert!(degraded(world.one(&torn)).contains("agree"));
 }
@@ -501,6 +509,19 @@ fn fifteen_tries_and_then_one_a_minute() {
     world.memory.failed(&set.key, "again", at(world.now));
     assert_eq!(world.one(&machine_set("a", "2")), SetDecision::Done);
     assert_eq!(world.one(&set), patch("2", X86_64, false), "what came right is forgotten");
+}
+
+#[test]
+fn failures_are_forgotten_when_a_set_is_well_and_not_before() {
+    let mut world = World::new();
+    let set = machine_set("a", "1");
+    assert_eq!(world.one(&set), patch("2", X86_64, false));
+    world.memory.failed(&set.key, "the store is away", at(world.now));
+    let without_stub = PolicySet { stub: StubOutcome::Missing("worker-user-data".into()), ..set.clone() };
+    assert!(degraded(world.one(&without_stub)).contains("worker-user-data"));
+    assert!(degraded(world.one(&set)).contains("the store is away"), "it is not well yet");
+    assert_eq!(world.one(&machine_set("a", "2")), SetDecision::Done);
+    assert_eq!(world.one(&set), patch("2", X86_64, false), "at once");
 }
 
 #[test]

@@ -224,6 +224,8 @@ fn the_minimum_is_the_operators_to_set() {
     // It decides, whoever states the version.
     let mut world = World { minimum: of("9.8").unwrap(), ..World::new(&[("a", SetDecision::Done, NEW)]) };
     assert!(refusal(&world.look()).contains("4.13.0 (RHCOS 9.8)"));
+    world.minimum = of("9.6").unwrap();
+    assert!(matches!(world.look().upgradeable, Upgradeable::Yes(_)), "the minimum itself is no older");
     world.wanted = wanted(json!({"mode": "Manual", "manual": {"mode": "OCPVersion", "ocpVersion": "4.16.0"}}));
     assert!(matches!(world.look().upgradeable, Upgradeable::Yes(_)));
     world.minimum = of("4.17.0").unwrap();
