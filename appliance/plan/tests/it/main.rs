@@ -6,6 +6,7 @@
 
 mod access;
 mod answers;
+mod catalogue;
 mod claimants;
 mod cleaning;
 mod conditions;
@@ -33,6 +34,7 @@ mod skew;
 mod slots;
 mod supplied;
 mod tenancy;
+mod trials;
 mod uninterruptible;
 mod wipes;
 mod world;
