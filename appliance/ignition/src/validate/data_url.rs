@@ -162,6 +162,7 @@ mod tests {
             "data:text/plain;charset=utf-8;base64,QUJD",
             r#"data:text/plain;a="b\"\x41\u00e4\101";c=%41,x"#,
             r#"data:;a="";b=%zz,x"#,
+            r#"data:;a="\U0001F600",x"#,
         ] {
             assert!(is_valid(url), "{url}");
         }
@@ -186,6 +187,9 @@ mod tests {
             r#"data:;a="b\q",x"#,
             r#"data:;a="b\400",x"#,
             r#"data:;a="b\ud800",x"#,
+            r#"data:;a="\U00110000",x"#,
+            r#"data:;a="ä",x"#,
+            "data:;=b,x",
             r#"data:;a="b,x"#,
         ] {
             assert!(!is_valid(url), "{url}");

@@ -111,3 +111,33 @@ impl PartitionMib {
         within(self.first) || within(self.last) || self.first < other.first && self.last > other.last
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    /// Each of two partitions is named when it overlaps the other. Sizes below 0 end before they begin, as in Ignition.
+    #[test]
+    fn partitions_that_overlap_are_each_named() {
+        for (ranges, named) in [
+            ([(1, 10), (10, 10)], &[0, 1][..]),
+            ([(1, 10), (11, 10)], &[]),
+            ([(1, 10), (3, 2)], &[0, 1]),
+            ([(3, 2), (1, 10)], &[0, 1]),
+            ([(5, 0), (5, 1)], &[0, 1]),
+            ([(5, 0), (6, 0)], &[]),
+            ([(0, 10), (0, 10)], &[]),
+            ([(10, 3), (10, -5)], &[1]),
+            ([(2, 3), (10, -5)], &[1]),
+        ] {
+            let partition = |(number, (start, size)): (usize, (i32, i32))| json!({"number": number, "startMiB": start, "sizeMiB": size});
+            let partitions: Vec<Value> = (1..).zip(ranges).map(partition).collect();
+            let config = json!({"ignition": {"version": "3.3.0"}, "storage": {"disks": [{"device": "/dev/a", "partitions": partitions}]}});
+            let name = |at: &i32| {
+                format!("storage.disks[0].partitions[{at}].startMiB: overlaps another partition of the disk")
+            };
+            let wanted: Vec<String> = named.iter().map(name).collect();
+            assert_eq!(crate::validate(config.to_string().as_bytes()).errors, wanted, "{ranges:?}");
+        }
+    }
+}

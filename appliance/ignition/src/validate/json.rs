@@ -67,10 +67,6 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
         Ok(Value::String(text.to_owned()))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(Value::String(text))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(UniqueKeyValue(value)) = entries.next_element()? {

@@ -150,6 +150,64 @@ fn warnings_name_what_does_nothing() {
     ]);
 }
 
+/// What does its work has no warning, each just beside what is warned of.
+#[test]
+fn what_works_is_not_warned_of() {
+    let file = |more: Value| {
+        let mut file = json!({"path": "/x"});
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"storage": {"files": [file]}})
+    };
+    let whole_disk = |wipes_table: bool, wipes_filesystem: bool| {
+        json!({"storage": {
+            "disks": [{"device": "/dev/a", "wipeTable": wipes_table}],
+            "filesystems": [{"device": "/dev/a", "format": "xfs", "wipeFilesystem": wipes_filesystem}],
+        }})
+    };
+    let units = json!({"systemd": {"units": [
+        {"name": "x@.service", "enabled": true, "contents": "[Unit]"},
+        {"name": "@.service", "contents": "[Unit]"},
+        {"name": "@y.service", "enabled": true},
+    ]}});
+    let zero = json!({"storage": {"disks": [{"device": "/a", "partitions": [{"number": 0, "label": "x"}]}]}});
+    let mut cases = vec![
+        (json!({"ignition": {"proxy": {"httpProxy": "http://a"}}}), "is plain HTTP"),
+        (file(json!({"mode": 0o777})), "mode"),
+        (whole_disk(false, false), "is a disk whose table is wiped"),
+        (whole_disk(true, true), "is a disk whose table is wiped"),
+        (units, "its template has no [Install] section"),
+        (zero, "is below 0"),
+    ];
+    for source in ["https://a/b", "s3://a/b", "data:,x"] {
+        cases.push((file(json!({"contents": {"source": source}})), "names no host"));
+    }
+    let cases: Vec<_> = cases.into_iter().map(|(config, text)| (config, false, 9..9, text)).collect();
+    assert_cases(&cases);
+}
+
+/// What an error names as allowed is what its version allows.
+#[test]
+fn errors_say_what_their_version_allows() {
+    let contents = |more: Value| json!({"storage": {"files": [{"path": "/x", "contents": more}]}});
+    let scheme = contents(json!({"source": "x:y"}));
+    let hash = contents(json!({"source": "data:,", "verification": {"hash": "md5-0"}}));
+    let format = json!({"storage": {"filesystems": [{"device": "/a", "format": "ext3"}]}});
+    let many: Vec<Value> = (1..=disks::PARTITIONS_MAX).map(|number| json!({"number": number})).collect();
+    assert_cases(&[
+        (scheme.clone(), true, 0..2, "contents.source: the scheme is none of http, https, tftp, s3, data"),
+        (scheme.clone(), true, 2..4, "contents.source: the scheme is none of http, https, tftp, s3, gs, data"),
+        (scheme, true, 4..6, "contents.source: the scheme is none of http, https, tftp, s3, gs, arn, data"),
+        (hash.clone(), true, 0..1, "verification.hash: must be sha512- and 128 hexadecimal digits"),
+        (hash, true, 1..6, "verification.hash: must be sha256- and 64 hexadecimal digits, or sha512- and 128"),
+        (format.clone(), true, 0..6, "filesystems[0].format: is none of ext4, btrfs, xfs, vfat, swap"),
+        (format, true, 3..6, "filesystems[0].format: is none of ext4, btrfs, xfs, vfat, swap, none"),
+        (json!({"storage": {"raid": [{"name": "r", "devices": ["/a"]}]}}), true, 0..6, "raid[0].level: is needed"),
+        (json!({"storage": {"disks": [{"device": "/a", "partitions": many}]}}), true, 9..9, ""),
+        // Nothing has a path that begins with that of the root and a slash.
+        (json!({"storage": {"links": [{"path": "/", "target": "x"}], "files": [{"path": "/a"}]}}), true, 9..9, ""),
+    ]);
+}
+
 #[test]
 fn versions_that_are_not_read_say_what_to_do() {
     for (version, wanted) in [

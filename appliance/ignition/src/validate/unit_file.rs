@@ -172,6 +172,7 @@ mod tests {
             ("[Install]\n;WantedBy=\\\nx=y\n", false),
             ("[Unit]\nA=b \\\n  c\n[Install] \nA=\n", true),
             ("[Inst\nall]\nA=b\n", false),
+            ("[Unit]\n=x\n", false),
         ] {
             assert_eq!(read(text), Ok(UnitFile { installs }), "{text:?}");
         }
@@ -181,5 +182,25 @@ mod tests {
         let long = |bytes: usize| format!("[Unit]\nA={}\n", "x".repeat(bytes));
         assert!(read(&long(2000)).is_ok());
         assert!(read(&long(2100)).is_err());
+    }
+
+    /// A line is too long when 2,048 bytes of it are in the buffer as it begins, and not where it outruns the buffer.
+    #[test]
+    fn a_line_is_too_long_by_where_the_buffer_ends() {
+        for (ends, is_read) in [
+            (&[1000, 2048, 14_000][..], false),
+            (&[1000, 2049, 14_000], true),
+            // The buffer ends with an equals sign, and the value is longer than the next two.
+            (&[1000, 2000, 3000, 4094, 14_000], true),
+            // It is filled again from within the line that ends at 4500, up to 8098.
+            (&[1000, 2000, 3000, 4000, 4500, 5500, 6050, 9100], false),
+            (&[1000, 2000, 3000, 4000, 4500, 5500, 6051, 9100], true),
+        ] {
+            let mut text = "[Unit]\n".to_owned();
+            for end in ends {
+                text += &format!("A={}\n", "x".repeat(end - text.len() - 3));
+            }
+            assert_eq!(read(&text).is_ok(), is_read, "{ends:?}");
+        }
     }
 }

@@ -54,8 +54,7 @@ impl<'u> Url<'u> {
             url.opaque = rest;
             return (!is_ambiguous && (!scheme.is_empty() || is_escaped(rest, &UrlPart::Other))).then_some(url);
         }
-        let authority = rest.strip_prefix("//").filter(|after| !scheme.is_empty() || !after.starts_with('/'));
-        let path = match authority {
+        let path = match rest.strip_prefix("//") {
             Some(after) => {
                 let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
                 url.host = parse_authority(authority)?;
@@ -206,6 +205,7 @@ mod tests {
             ("gs://bucket/key", 2),
             ("arn:aws:s3:::bucket/key", 4),
             ("arn:aws:s3:eu-west-1:123456789012:accesspoint/name/key", 4),
+            ("s3://bucket/key?versionId=%zz", 0),
             ("arn:aws:s3:::bucket/key?versionId=3", 4),
             ("oem:///x", 6),
             ("ftp://a/b", 6),
@@ -216,6 +216,8 @@ mod tests {
             ("arn:aws:s3:bucket/key", 6),
             ("arn:aws:s3:::bucket/key?versionId=", 6),
             ("s3://bucket/key?versionId", 6),
+            ("s3://bucket/key?%76ersionId=", 6),
+            ("s3://bucket/key?version%49d=", 6),
         ] {
             for minor in 0..=5 {
                 assert_eq!(fault(source, minor).is_none(), minor >= since, "{source} at 3.{minor}");
@@ -225,10 +227,21 @@ mod tests {
 
     #[test]
     fn urls_are_parsed_as_go_does() {
-        for url in
-            ["http:x", "//host", "http://[::1]:/", "http://a:@b/", "http://%C3%A4/", "x%zz:", "*", "http://a/#\n"]
-        {
-            assert_eq!(Url::parse(url).is_some(), url != "x%zz:", "{url}");
+        for url in [
+            "http:x",
+            "http:%zz",
+            "//host",
+            "///path",
+            "http://[::1]:/",
+            "http://[fe80::1%25eth0]/",
+            "http://[fe80::1%25a%20b%41]/",
+            "http://a:@b/",
+            "http://%C3%A4/",
+            "*",
+            "http://a/#\n",
+            "http://a/#%41",
+        ] {
+            assert!(Url::parse(url).is_some(), "{url}");
         }
         for url in [
             ":x",
@@ -240,6 +253,15 @@ mod tests {
             "http://a/%4",
             "x://a@b c@d",
             "http://\x7f",
+            "http://a/\n",
+            "http://a/#%zz",
+            "x%zz",
+            "x%zz:",
+            "1http:x",
+            "http://[::1]x/",
+            "http://[a b]/",
+            "http://[fe80::1%25a%7Bb]/",
+            "http://[fe80::1%25a b]/",
         ] {
             assert!(Url::parse(url).is_none(), "{url}");
         }
