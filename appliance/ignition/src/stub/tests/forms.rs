@@ -1,12 +1,14 @@
 use std::io::Write as _;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 
 use crate::CONFIG_BYTES_MAX;
 use crate::fixtures::{json, stub};
 use crate::stub::form::{
-    Base64Layout, NotIgnition, ParsedUserData, USER_DATA_BYTES_MAX, UserDataError, UserDataForm, read, write,
+    Base64Layout, NotIgnition, ParsedUserData, USER_DATA_BYTES_MAX, UserDataError, UserDataForm, for_cloud_init, read,
+    write,
 };
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -92,6 +94,8 @@ fn one_layer_of_each_and_no_more() {
         (vec![b'{'; CONFIG_BYTES_MAX + 1], UserDataError::Long),
         (b"  \n".to_vec(), UserDataError::Empty),
         (b"hostname: a".to_vec(), UserDataError::Unknown),
+        (base64(b"hostname: a"), UserDataError::Unknown),
+        (gzip(b"hostname: a"), UserDataError::Unknown),
         (b"{\xff}".to_vec(), UserDataError::Unknown),
     ];
     for (bytes, error) in cases {
@@ -100,8 +104,60 @@ fn one_layer_of_each_and_no_more() {
 }
 
 #[test]
+fn a_config_of_the_greatest_size_is_read() {
+    let text = format!("{{{}", " ".repeat(CONFIG_BYTES_MAX - 1));
+    for form in [UserDataForm::PLAIN, UserDataForm { gzip: true, base64: None }] {
+        assert_eq!(read(&write(&text, form)), Ok(ParsedUserData::Json { text: text.clone(), form }));
+    }
+    assert_eq!(USER_DATA_BYTES_MAX, 3 << 20);
+}
+
+#[test]
+fn lines_before_base64_are_no_lines_of_it() {
+    let base64 = Some(Base64Layout { width: None, ended: false });
+    let packed = [b"\n".to_vec(), write(JSON, UserDataForm { gzip: false, base64 })].concat();
+    let form = UserDataForm { gzip: false, base64 };
+    assert_eq!(read(&packed), Ok(ParsedUserData::Json { text: JSON.to_owned(), form }));
+}
+
+#[test]
+fn cloud_init_gets_its_data_without_base64_and_with_gzip() {
+    let script = b"#!/bin/sh\n";
+    let packed = |bytes: &[u8]| STANDARD.encode(bytes).into_bytes();
+    for (bytes, wanted) in [
+        (script.to_vec(), script.to_vec()),
+        (gzip(script), gzip(script)),
+        (packed(script), script.to_vec()),
+        (packed(&gzip(script)), gzip(script)),
+        // A message, of which base64 could be read too.
+        (b"From nobody Monday".to_vec(), b"From nobody Monday".to_vec()),
+        (b"hostname: a".to_vec(), b"hostname: a".to_vec()),
+    ] {
+        assert_eq!(for_cloud_init(&bytes), wanted);
+    }
+}
+
+#[test]
+fn what_is_no_config_is_named() {
+    let named = [
+        (NotIgnition::CloudConfig, "cloud-init's configuration, not Ignition's"),
+        (NotIgnition::Script, "a script, no Ignition config"),
+        (NotIgnition::Multipart, "a multipart message for cloud-init, no Ignition config"),
+        (NotIgnition::Template, "a template for cloud-init, no Ignition config"),
+        (NotIgnition::Include, "a list of addresses for cloud-init, no Ignition config"),
+        (NotIgnition::Part, "a part for cloud-init, no Ignition config"),
+    ];
+    for (what, text) in named {
+        assert_eq!(what.to_string(), text);
+    }
+}
+
+#[test]
 fn a_config_does_not_show_in_debug_output() {
-    assert!(!format!("{:?}", read(b"{\"password\": 1}").unwrap()).contains("password"));
+    let shown = |bytes: &[u8]| format!("{:?}", read(bytes).unwrap());
+    let form = "UserDataForm { gzip: false, base64: None }";
+    assert_eq!(shown(b"{\"password\": 1}"), format!("Json of 15 bytes, {form}"));
+    assert_eq!(shown(b"#!/bin/sh\nsecret"), "Script");
 }
 
 proptest! {

@@ -58,6 +58,8 @@ fn hosts_and_pools_cannot_break_out_of_the_url() {
 #[test]
 fn an_authority_is_certificates_and_nothing_else() {
     let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    let bundle = format!("# a comment\n{}{}", certificate("new"), certificate("old"));
+    assert_eq!(authority(&bundle).bundle(), bundle, "it goes into stubs as it is");
     assert_eq!(StubAuthority::new("", &[]), Err(PemError::Empty));
     assert_eq!(StubAuthority::new(&format!("{}{key}", certificate("a")), &[]), Err(PemError::Other));
     assert_eq!(

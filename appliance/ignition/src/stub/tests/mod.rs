@@ -4,6 +4,8 @@ mod forms;
 mod making;
 mod rotating;
 mod spec2;
+mod spec2_storage;
+mod spec2_text;
 mod upgrading;
 
 use crate::StubAuthority;

@@ -82,6 +82,9 @@ fn what_may_be_the_owners_is_left_alone_with_a_reason() {
         assert_eq!(state(&config(authorities), &to), StubCaChange::LeftAlone(reason));
     }
     assert_eq!(state(&config(json!([source(&own)])), &to), StubCaChange::Rotated, "the only one, for us alone");
+    let mut proxied = parsed(config(json!([source(&own)])).as_bytes());
+    proxied["ignition"]["proxy"] = json!({"httpsProxy": "https://proxy.example"});
+    assert_eq!(state(&proxied.to_string(), &to), StubCaChange::Rotated, "through a proxy, and still for us alone");
     let foreign = config(json!([source(&own)])).replace("config.example", "other.example");
     assert_eq!(state(&foreign, &to), StubCaChange::LeftAlone(LeftAlone::Elsewhere));
     let mut shared = parsed(config(json!([source(&own)])).as_bytes());

@@ -5,7 +5,7 @@ use super::STRICT;
 use crate::fixtures::assert_valid;
 use crate::stub::spec2::{ConvertError, DuplicatePolicy, Sectors, Spec2Options, convert};
 
-fn old(version: &str, more: Value) -> Value {
+pub(super) fn old(version: &str, more: Value) -> Value {
     let mut config = json!({"ignition": {"version": version}});
     for (name, value) in more.as_object().unwrap() {
         match (config.get_mut(name), value) {
@@ -16,7 +16,7 @@ fn old(version: &str, more: Value) -> Value {
     config
 }
 
-fn converted(config: Value) -> Value {
+pub(super) fn converted(config: Value) -> Value {
     let new = convert(config.clone(), STRICT).unwrap_or_else(|error| panic!("{error}: {config}"));
     assert_eq!(new["ignition"]["version"], "3.2.0");
     let findings = crate::validate(new.to_string().as_bytes());
@@ -24,7 +24,7 @@ fn converted(config: Value) -> Value {
     new
 }
 
-fn refused(config: Value) -> String {
+pub(super) fn refused(config: Value) -> String {
     match convert(config, STRICT) {
         Err(error) => error.to_string(),
         Ok(new) => panic!("{new}"),
