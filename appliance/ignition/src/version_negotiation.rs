@@ -87,6 +87,7 @@ mod tests {
     #[test]
     fn the_first_of_the_best_that_names_a_version_counts() {
         let kind = "application/vnd.coreos.ignition+json";
+        let filled = |bytes: usize| format!("{:bytes$}", format!("{kind};version=3.3.0"));
         let cases = [
             // What Ignition 0.x and 2.x send.
             (format!("{kind}; version=2.4.0, {kind}; version=1; q=0.5, */*; q=0.1"), Some("2.2.0")),
@@ -104,7 +105,10 @@ mod tests {
             (format!("{kind};version=2.2.0-dev"), Some("2.2.0")),
             (format!("{kind};version=3.99999999999999999999.0"), Some("2.2.0")),
             (",;,=/;;q=".to_owned(), Some("2.2.0")),
-            (format!("{kind};version=3.3.0{}", " ".repeat(HEADER_BYTES_MAX)), Some("2.2.0")),
+            (format!("{kind};version=3.999999999.0"), Some("3.5.0")),
+            (format!("{kind};version=3.1000000000.0"), Some("2.2.0")),
+            (filled(HEADER_BYTES_MAX), Some("3.3.0")),
+            (filled(HEADER_BYTES_MAX + 1), Some("2.2.0")),
         ];
         for (header, served) in cases {
             assert_eq!(negotiate(&header).ok().map(SpecVersion::text), served, "{header}");

@@ -146,9 +146,16 @@ fn a_3_0_client_is_served_where_nothing_needs_more() {
 fn what_older_versions_demand_is_there() {
     let custom = json!({"name": "l", "device": "/dev/a", "clevis": {"custom": {"pin": "tpm2"}}});
     let config = new(json!({"storage": {"luks": [custom]}}));
-    let told = convert(config, SpecVersion::V3_2).unwrap_err();
-    assert_eq!(told.field, "storage.luks[0].clevis.custom.config");
     let raid = new(json!({"storage": {"raid": [{"name": "r", "devices": ["/dev/a"]}]}}));
+    let link = new(json!({"storage": {"links": [{"path": "/l"}]}}));
+    for (config, field) in [
+        (config, "storage.luks[0].clevis.custom.config"),
+        (raid.clone(), "storage.raid[0].level"),
+        (link, "storage.links[0].target"),
+    ] {
+        assert_eq!(convert(config.clone(), SpecVersion::V3_2).unwrap_err().field, field);
+        assert!(convert(config, SpecVersion::V3_3).is_ok(), "{field}");
+    }
     assert_eq!(convert(raid, SpecVersion::V2_2).unwrap_err().field, "storage.raid[0].level");
     // Before 3.1 a resource had to have a source.
     let merge = new(json!({"ignition": {"config": {"merge": [{"verification": {}}]}}}));
@@ -163,6 +170,10 @@ fn an_old_config_is_served_to_a_new_client_meaning_the_same() {
         "storage": {"files": [{"path": "/a", "mode": 0o4755}]},
         "kernelArguments": {"shouldExist": ["ignored"]},
     });
+    // A client of the config's own version or of an older one gets an error, and not less than the owner wrote.
+    for version in [SpecVersion::V3_1, SpecVersion::V3_0] {
+        assert_eq!(convert(old.clone(), version).unwrap_err().field, "kernelArguments");
+    }
     let served = convert(old, SpecVersion::V3_4).unwrap();
     assert_eq!(
         served,
@@ -264,6 +275,51 @@ fn what_spec_2_cannot_say_is_named() {
     let unit = new(json!({"systemd": {"units": [{"name": "a.service", "enable": true}]}}));
     let served = convert(unit, SpecVersion::V2_2).unwrap();
     assert_eq!(served["systemd"]["units"], json!([{"name": "a.service"}]));
+}
+
+#[test]
+fn what_an_older_client_reads_too_stays_as_it_is() {
+    let merge = json!([{"source": "https://a.example/1", "verification": {"hash": format!("sha512-{:0128}", 0)}}]);
+    let replace = json!({"source": "https://a.example/2"});
+    for (config, wanted) in [
+        (json!({"merge": merge, "replace": replace}), json!({"merge": merge, "replace": replace})),
+        // Without a source nothing replaces the config.
+        (json!({"merge": merge, "replace": {"compression": ""}}), json!({"merge": merge})),
+    ] {
+        // Only the mode of a file or directory has bits that are new.
+        let config = new(json!({"ignition": {"config": config}, "x": {"mode": 0o4755}}));
+        assert_eq!(
+            convert(config, SpecVersion::V3_0).unwrap(),
+            json!({"ignition": {"version": "3.0.0", "config": wanted}, "x": {"mode": 0o4755}})
+        );
+    }
+}
+
+#[test]
+fn a_link_that_spec_2_reads_the_same_keeps_its_target() {
+    let config = new(json!({"storage": {
+        "filesystems": [
+            {"device": "/dev/r", "format": "xfs", "path": "/"},
+            {"device": "/dev/v", "format": "xfs", "path": "/var"},
+        ],
+        "links": [
+            {"path": "/var/soft", "target": "/etc/x"},
+            {"path": "/var/hard", "target": "beside", "hard": true},
+        ],
+    }}));
+    assert_eq!(
+        convert(config, SpecVersion::V2_2).unwrap()["storage"],
+        json!({
+            "filesystems": [
+                {"name": "root", "mount": {"device": "/dev/r", "format": "xfs"}},
+                {"name": "/var", "mount": {"device": "/dev/v", "format": "xfs"}},
+            ],
+            "links": [
+                {"filesystem": "/var", "path": "/soft", "target": "/etc/x"},
+                {"filesystem": "/var", "path": "/hard", "target": "beside", "hard": true},
+            ],
+        })
+    );
 }
 
 fn arb_new() -> impl Strategy<Value = Value> {

@@ -22,7 +22,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::spec3::{self, SPECIAL_BITS};
+use crate::spec3;
 use crate::stub::spec2::{self, DuplicatePolicy, Sectors, Spec2Options};
 use crate::version::Semver;
 use crate::{CONFIG_BYTES_MAX, SpecVersion, pem};
@@ -235,7 +235,7 @@ fn read<'a>(
     }
     let files = config["storage"]["files"].as_array().into_iter().flatten().enumerate();
     for (index, file) in files {
-        if file["mode"].as_u64().is_some_and(|mode| mode > MODE_MAX && mode & SPECIAL_BITS != 0) {
+        if file["mode"].as_u64().is_some_and(|mode| mode > MODE_MAX) {
             return Err(invalid(format!("storage.files[{index}].mode: must be at most 511 (decimal for octal 777)")));
         }
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Additions, Defaults, KernelType, PoolRenderError, RenderableConfig, Rendered, merge, render, serve};
-use crate::{SpecVersion, fixtures::assert_valid};
+use crate::{CONFIG_BYTES_MAX, SpecVersion, fixtures::assert_valid};
 
 fn machine(name: &str, more: Value) -> RenderableConfig {
     let mut config = json!({"ignition": {"version": "3.4.0"}});
@@ -176,6 +176,7 @@ fn contradictions_name_both() {
         assert!(matches!(error, PoolRenderError::Contradiction { .. }), "{told}");
         assert!(told.contains(&format!("{first} and {second} ")) && told.contains(fault), "{told}");
     }
+    assert_eq!(rendered(&[kernel("one", "realtime"), kernel("two", "realtime")]).kernel_type, KernelType::Realtime);
     let both = RenderableConfig { kernel_type: "realtime".to_owned(), ..devel };
     assert!(matches!(refused(&[both]), PoolRenderError::Invalid { name, .. } if name == "devel"));
 }
@@ -186,19 +187,49 @@ fn an_invalid_one_is_named_and_a_pool_without_any() {
         machine("bad", json!({"storage": {"files": [{"path": "a"}]}})),
         machine("bad", json!({"ignition": {"version": "3.9.0"}})),
         machine("bad", json!({"ignition": {"version": "2.2.0"}, "x": 1})),
-        machine("bad", json!({"storage": {"files": [{"path": "/a", "mode": 0o4755}]}})),
+        machine("bad", json!({"storage": {"files": [{"path": "/a", "mode": 0o1000}]}})),
+        // Valid in its own version, and not in that which is served.
+        machine("bad", json!({"ignition": {"version": "3.2.0"}, "storage": {"links": [{"path": "/l"}]}})),
         RenderableConfig { config: Some(json!("text")), ..machine("bad", json!({})) },
         RenderableConfig { kernel_type: "tiny".to_owned(), ..machine("bad", json!({})) },
     ];
     for config in cases {
-        let error = refused(&[machine("good", json!({})), config]);
+        let error = refused(&[machine("a good one", json!({})), config]);
         assert!(matches!(&error, PoolRenderError::Invalid { name, .. } if name == "bad"), "{error}");
     }
+    let plain = files(json!([{"path": "/a", "mode": 0o777}]));
+    assert_eq!(rendered(&[machine("m", plain.clone())]).config["storage"], plain["storage"]);
     assert_eq!(refused(&[]), PoolRenderError::Empty);
     let big = |name: &str| {
         machine(name, files(json!([file(&format!("/{name}"), &format!("data:,{}", "x".repeat(1_500_000)))])))
     };
     assert!(matches!(refused(&[big("a"), big("b")]), PoolRenderError::Large(_)));
+}
+
+#[test]
+fn a_pool_of_the_greatest_size_is_rendered() {
+    let with = |bytes: usize| [machine("m", files(json!([file("/a", &format!("data:,{}", "x".repeat(bytes)))])))];
+    let most = CONFIG_BYTES_MAX - rendered(&with(0)).config.to_string().len();
+    assert_eq!(rendered(&with(most)).config.to_string().len(), CONFIG_BYTES_MAX);
+    assert_eq!(refused(&with(most + 1)), PoolRenderError::Large(CONFIG_BYTES_MAX + 1));
+}
+
+#[test]
+fn a_file_overwrites_where_it_has_a_source_and_its_owner_says_nothing_else() {
+    let kept = json!({"path": "/kept", "overwrite": false, "contents": {"source": "data:,x"}});
+    let bare = json!({"path": "/bare", "contents": {"compression": ""}});
+    let mut made = file("/made", "data:,x");
+    let one = rendered(&[machine("m", files(json!([kept, bare, made])))]);
+    made["overwrite"] = json!(true);
+    assert_eq!(one.config["storage"]["files"], json!([kept, bare, made]));
+}
+
+#[test]
+fn debug_output_has_the_names_and_no_config() {
+    let config = machine("m", files(json!([file("/secret", "data:,x")])));
+    let one = rendered(std::slice::from_ref(&config));
+    assert_eq!(format!("{config:?}"), r#"RenderableConfig { name: "m", role: "worker", .. }"#);
+    assert_eq!(format!("{one:?}"), format!(r#"Rendered {{ name: "{}", sources: ["m"], .. }}"#, one.name));
 }
 
 /// The field was ignored; a newer version of the whole must not bring it to life.
