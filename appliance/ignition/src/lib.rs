@@ -103,14 +103,6 @@ pub fn validate(config: &[u8]) -> ConfigFindings {
     validate::bytes(config)
 }
 
-/// Never panics, whatever the bytes.
-pub fn check(bytes: &[u8]) {
-    if validate(bytes).errors.is_empty() {
-        drop(with_config_token(bytes, &["https://192.0.2.1:8443/config/"], "token"));
-        drop(with_files(bytes, &[NewFile { path: "/etc/x".into(), mode: 0o600, contents: vec![1] }]));
-    }
-}
-
 /// The names of the configs below the origins that the config merges with or is replaced by, each once. As the config
 /// server reads a path: its last part.
 #[must_use]
