@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_first_of_the_best_that_names_a_version_counts() {
         let kind = "application/vnd.coreos.ignition+json";
-        let filled = |bytes: usize| format!("{:bytes$}", format!("{kind};version=3.3.0"));
+        let filled = |bytes: usize| format!("{:bytes$}", kind.to_owned() + ";version=3.3.0");
         let cases = [
             // What Ignition 0.x and 2.x send.
             (format!("{kind}; version=2.4.0, {kind}; version=1; q=0.5, */*; q=0.1"), Some("2.2.0")),
