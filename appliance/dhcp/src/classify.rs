@@ -98,9 +98,7 @@ fn uuid(options: &DhcpOptions) -> Option<[u8; 16]> {
 /// RFC 3004 wants length-prefixed classes; iPXE, gPXE and many scripts send the bare text.
 fn user_class(bytes: &[u8]) -> Option<String> {
     let text = match bytes.split_first() {
-        Some((length, rest)) if usize::from(*length) <= rest.len() && *length > 0 && *length < b' ' => {
-            &rest[..usize::from(*length)]
-        }
+        Some((length, rest)) if usize::from(*length) <= rest.len() && *length < b' ' => &rest[..usize::from(*length)],
         Some(_) | None => bytes,
     };
     printable(text).filter(|text| text.len() <= NAME_BYTES_MAX)
@@ -153,6 +151,27 @@ mod tests {
         assert_eq!((odd.user_class, odd.hostname, odd.vendor_class), (None, None, None));
         assert_eq!(client(&[(97, &[&[0u8][..], &[0xff; 16]].concat())]).uuid, None);
         assert_eq!(client(&[(97, &[&[0u8][..], &[7; 16]].concat())]).uuid, Some([7; 16]));
+    }
+
+    #[test]
+    fn a_user_class_is_read_with_its_length_and_without() {
+        let long = "a".repeat(31);
+        let spaced = format!(" {}", "a".repeat(32));
+        for (bytes, class) in [
+            (&b"iPXE"[..], Some("iPXE")),
+            (b"\x04iPXE", Some("iPXE")),
+            (b"\x04iPXE\x03abc", Some("iPXE")),
+            (&[&[31], long.as_bytes()].concat(), Some(long.as_str())),
+            // A space is no length.
+            (spaced.as_bytes(), Some(spaced.as_str())),
+            (b"\x05iPXE", None),
+            (b"\0", None),
+            (b"\0iPXE", None),
+            ("a".repeat(64).as_bytes(), Some("a".repeat(64).as_str())),
+            ("a".repeat(65).as_bytes(), None),
+        ] {
+            assert_eq!(client(&[(77, bytes)]).user_class.as_deref(), class, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -223,12 +223,12 @@ impl LeaseBook {
         }
     }
 
+    /// [`LeaseBook::expire`] has ended the offers and rests that are over.
     fn is_available(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> Result<(), LeaseRefusal> {
-        if self.quarantine.rests(address, now) {
+        if self.quarantine.contains(address) {
             return Err(LeaseRefusal::Resting);
         }
-        let offered = self.offered.get(&address).filter(|owner| **owner != mac);
-        let offered = offered.and_then(|owner| self.offers.get(owner)).is_some_and(|offer| offer.until > now);
+        let offered = self.offered.get(&address).is_some_and(|owner| *owner != mac);
         if offered || self.is_held(mac, address, now) { Err(LeaseRefusal::InUse) } else { Ok(()) }
     }
 

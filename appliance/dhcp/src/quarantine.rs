@@ -186,11 +186,6 @@ impl Quarantine {
         self.resting.contains_key(&address)
     }
 
-    /// Whether no client is to have the address now.
-    pub(crate) fn rests(&self, address: Ipv4Addr, now: Timestamp) -> bool {
-        self.resting.get(&address).is_some_and(|until| *until > now)
-    }
-
     /// The addresses that rest, the one that began first first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.by_end.iter().map(|(_, address)| *address)
@@ -205,5 +200,86 @@ impl Quarantine {
     pub(crate) fn was_declined(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> bool {
         let mut declined = self.decliners.get(&mac).into_iter().flat_map(|decliner| &decliner.declined);
         declined.any(|(other, at)| *other == address && is_recent(*at, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{Ipv4Network, Subnet};
+
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+
+    fn at(second: usize) -> Timestamp {
+        let second = i64::try_from(second).expect("a few hours");
+        Timestamp::from_second(1_800_000_000 + second).expect("in range")
+    }
+
+    fn mac(number: usize) -> Mac {
+        let [.., high, low] = number.to_be_bytes();
+        Mac([2, 0, 0, 0, high, low])
+    }
+
+    /// People know machine 0 alone.
+    fn config() -> DhcpConfig {
+        let server_address = Ipv4Addr::new(10, 0, 0, 1);
+        let network = Ipv4Network::of(server_address, 24);
+        DhcpConfig {
+            server_address,
+            local: Subnet { network, pool: None, router: None },
+            relayed: Vec::new(),
+            dns: Vec::new(),
+            ntp: Vec::new(),
+            domain: None,
+            lease_time: Duration::from_secs(600),
+            reservations: BTreeMap::new(),
+            known: Some([mac(0)].into()),
+        }
+    }
+
+    /// Machine 0 declines at second 0, and as many others as are remembered decline one after the other from then on.
+    fn full(first: usize) -> Quarantine {
+        let mut quarantine = Quarantine::default();
+        quarantine.decline(&config(), mac(0), ADDRESS, at(0));
+        for number in 1..DECLINERS_MAX {
+            quarantine.decline(&config(), mac(number), ADDRESS, at(first + number));
+        }
+        quarantine
+    }
+
+    fn remembers(quarantine: &Quarantine, numbers: [usize; 4]) -> [bool; 4] {
+        numbers.map(|number| quarantine.decliners.contains_key(&mac(number)))
+    }
+
+    #[test]
+    fn of_too_many_decliners_the_stranger_that_declined_first_is_forgotten() {
+        let (mut quarantine, last) = (full(0), DECLINERS_MAX);
+        quarantine.decline(&config(), mac(1), ADDRESS, at(last));
+        assert_eq!(quarantine.decliners.len(), DECLINERS_MAX, "machine 1 is remembered already");
+        quarantine.decline(&config(), mac(last), ADDRESS, at(last + 1));
+        assert_eq!(quarantine.decliners.len(), DECLINERS_MAX);
+        assert_eq!(remembers(&quarantine, [0, 1, 2, last]), [true, true, false, true]);
+    }
+
+    #[test]
+    fn who_declined_an_hour_ago_makes_room_for_others() {
+        let (mut quarantine, last) = (full(3600), DECLINERS_MAX);
+        assert_eq!(quarantine.decliners.len(), DECLINERS_MAX);
+        quarantine.decline(&config(), mac(last), ADDRESS, at(3600 + last));
+        assert_eq!(quarantine.decliners.len(), DECLINERS_MAX);
+        assert_eq!(remembers(&quarantine, [0, 1, 2, last]), [false, true, true, true]);
+    }
+
+    #[test]
+    fn each_outcome_has_its_words() {
+        for (outcome, words) in [
+            (DeclineOutcome::Rests { until: at(0) }, "it is set aside for an hour"),
+            (DeclineOutcome::ClientLimit, "it stays in use, for this client has set two aside in the last hour"),
+            (DeclineOutcome::PoolLimit, "it stays in use, for a quarter of the addresses is set aside already"),
+        ] {
+            assert_eq!(outcome.text(), words);
+        }
     }
 }

@@ -350,9 +350,7 @@ pub fn encode(packet: &Packet) -> Result<Vec<u8>, WireError> {
     message.encode(&mut Encoder::new(&mut bytes)).map_err(|_| WireError::Encode)?;
     debug_assert_eq!(bytes.len(), HEADER_BYTES);
     write_options(&packet.options, &mut bytes);
-    if bytes.len() < REPLY_BYTES_MIN {
-        bytes.resize(REPLY_BYTES_MIN, 0);
-    }
+    bytes.resize(bytes.len().max(REPLY_BYTES_MIN), 0);
     Ok(bytes)
 }
 
