@@ -367,3 +367,19 @@ impl TransactionIdSource {
         u32::from_be_bytes([a, b, c, d])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_ids_are_the_high_halves_of_splitmix64() {
+        for (seed, wanted) in [
+            (0, [0xe220_a839, 0x6e78_9e6a, 0x06c4_5d18, 0xf88b_b8a8]),
+            (1, [0x910a_2dec, 0xbeeb_8da1, 0xf893_a2ee, 0x71c1_8690]),
+        ] {
+            let mut source = TransactionIdSource(seed);
+            assert_eq!(wanted.map(|_| source.next()), wanted);
+        }
+    }
+}

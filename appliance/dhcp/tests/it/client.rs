@@ -24,6 +24,44 @@ impl Pair {
         Self { lab: Lab::new(config()), client, now, sent: Vec::new(), wire_is_cut: false }
     }
 
+    /// One that took the offer of 10.77.0.30 by the server 10.77.0.9.
+    fn requesting() -> Self {
+        let mut pair = Self::new();
+        let discover = pair.sent();
+        pair.client.handle_packet(pair.now, &answer(&discover, MessageType::Offer));
+        pair
+    }
+
+    /// What the client sends now.
+    fn sent(&mut self) -> Packet {
+        wire::decode(&self.client.poll_transmit().unwrap().bytes).unwrap()
+    }
+
+    /// Answers what the client sends now.
+    fn hear(&mut self, kind: MessageType, change: fn(&mut Packet)) {
+        let request = self.sent();
+        self.client.handle_packet(self.now, &changed(&request, kind, change));
+    }
+
+    /// Runs the lease out unanswered: the seconds at which the client asked its server, asked any, and gave it up.
+    fn renewals_in_vain(&mut self) -> (Vec<f64>, Vec<f64>, f64) {
+        let (began, mut to_server, mut to_any) = (self.now, Vec::new(), Vec::new());
+        let server = self.client.lease().unwrap().server;
+        self.wire_is_cut = true;
+        loop {
+            self.step();
+            let second = (self.now - began).as_secs_f64();
+            match self.sent.pop() {
+                Some((MessageType::Request, to)) if to == server => to_server.push(second),
+                Some((MessageType::Request, Ipv4Addr::BROADCAST)) => to_any.push(second),
+                other => {
+                    assert_eq!(other, Some((MessageType::Discover, Ipv4Addr::BROADCAST)));
+                    return (to_server, to_any, second);
+                }
+            }
+        }
+    }
+
     /// Carries messages until both sides are quiet.
     fn settle(&mut self) {
         while let Some(ClientDatagram { source, destination, bytes }) = self.client.poll_transmit() {
@@ -159,6 +197,8 @@ fn other_peoples_messages_are_ignored() {
         |packet| packet.operation = DhcpOperation::Request,
         |packet| packet.yiaddr = Ipv4Addr::UNSPECIFIED,
         |packet| packet.yiaddr = Ipv4Addr::BROADCAST,
+        |packet| packet.yiaddr = Ipv4Addr::new(224, 0, 0, 1),
+        |packet| packet.yiaddr = Ipv4Addr::LOCALHOST,
         |packet| packet.options.remove(code::SERVER_ID),
         |packet| packet.options.remove(code::MESSAGE_TYPE),
         |packet| packet.options.set_message_type(MessageType::Ack),
@@ -180,17 +220,96 @@ fn an_ack_that_makes_no_sense_binds_nothing() {
     for (change, why) in [
         ((|packet| packet.options.remove(code::LEASE_TIME)) as fn(&mut Packet), "no lease time"),
         (|packet| packet.options.set(code::SUBNET_MASK, [255, 0, 255, 0]), "a mask with holes"),
+        (|packet| packet.options.set(code::SUBNET_MASK, [0; 4]), "a mask of nothing"),
         (|packet| packet.yiaddr = ip(99), "another address than asked for"),
     ] {
-        let mut pair = Pair::new();
-        let discover = wire::decode(&pair.client.poll_transmit().unwrap().bytes).unwrap();
-        pair.client.handle_packet(pair.now, &answer(&discover, MessageType::Offer));
-        let request = wire::decode(&pair.client.poll_transmit().unwrap().bytes).unwrap();
-        let mut ack = wire::decode(&answer(&request, MessageType::Ack)).unwrap();
-        change(&mut ack);
-        pair.client.handle_packet(pair.now, &wire::encode(&ack).unwrap());
+        let mut pair = Pair::requesting();
+        pair.hear(MessageType::Ack, change);
         assert_eq!(pair.client.lease(), None, "{why}");
     }
+}
+
+/// A server may leave out the times of renewal and rebinding, or send times that no client can keep.
+#[test]
+fn a_lease_is_renewed_rebound_and_given_up_at_its_moments() {
+    for (change, own, any, end) in [
+        ((|_| {}) as fn(&mut Packet), 1800.0, 3150.0, 3600.0),
+        (|ack| ack.options.set_number(code::LEASE_TIME, 600), 300.0, 525.0, 600.0),
+        (|ack| ack.options.set_number(code::LEASE_TIME, 1), 5.0, 8.75, 10.0),
+        (|ack| ack.options.set_number(code::LEASE_TIME, u32::MAX), 15_768_000.0, 27_594_000.0, 31_536_000.0),
+        (|ack| ack.options.set_number(code::RENEWAL_TIME, 100), 100.0, 3150.0, 3600.0),
+        (|ack| ack.options.set_number(code::REBINDING_TIME, 200), 200.0, 200.0, 3600.0),
+        (|ack| ack.options.set_number(code::REBINDING_TIME, 9000), 1800.0, 3600.0, 3600.0),
+    ] {
+        let mut pair = Pair::requesting();
+        pair.hear(MessageType::Ack, change);
+        let (to_server, to_any, ended) = pair.renewals_in_vain();
+        let first = [to_server.first().or(to_any.first()), to_any.first().or(Some(&ended))];
+        assert_eq!((first, ended), ([Some(&own), Some(&any)], end));
+    }
+    let mut pair = Pair::requesting();
+    pair.hear(MessageType::Ack, |ack| ack.options.set_number(code::LEASE_TIME, 600));
+    let asked = (vec![300.0, 412.5, 472.5], vec![525.0, 585.0], 600.0);
+    assert_eq!(pair.renewals_in_vain(), asked, "after half of what remains, and not within a minute");
+}
+
+#[test]
+fn a_lease_counts_from_the_first_request_for_it() {
+    let mut pair = Pair::new();
+    let discover = pair.sent();
+    pair.now += Duration::from_secs(3);
+    pair.client.handle_packet(pair.now, &answer(&discover, MessageType::Offer));
+    assert_eq!(pair.sent().secs, 3, "since it began to look");
+    let first = pair.now;
+    pair.now = pair.client.poll_timeout();
+    pair.client.handle_timeout(pair.now);
+    pair.hear(MessageType::Ack, |_| {});
+    assert_eq!(pair.client.poll_timeout() - first, Duration::from_secs(1800));
+}
+
+#[test]
+fn an_ack_that_comes_when_its_lease_is_over_binds_nothing() {
+    for (late, is_bound) in [(Duration::from_nanos(9_999_999_999), true), (Duration::from_secs(10), false)] {
+        let mut pair = Pair::requesting();
+        pair.now += late;
+        pair.hear(MessageType::Ack, |ack| ack.options.set_number(code::LEASE_TIME, 10));
+        assert_eq!(pair.client.lease().is_some(), is_bound, "{late:?}");
+    }
+}
+
+#[test]
+fn only_the_server_that_was_asked_may_refuse() {
+    for (change, is_refused) in [
+        ((|_| {}) as fn(&mut Packet), true),
+        (|nak| nak.options.remove(code::SERVER_ID), true),
+        (|nak| nak.options.set(code::SERVER_ID, ip(8).octets()), false),
+    ] {
+        let mut pair = Pair::requesting();
+        let request = pair.sent();
+        pair.client.handle_packet(pair.now, &changed(&request, MessageType::Nak, change));
+        pair.client.handle_packet(pair.now, &answer(&request, MessageType::Ack));
+        assert_eq!(pair.client.lease().is_none(), is_refused);
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_its_time() {
+    let mut pair = Pair::new();
+    pair.sent();
+    let due = pair.client.poll_timeout();
+    pair.client.handle_timeout(due - Duration::from_nanos(1));
+    assert_eq!((pair.client.poll_transmit(), pair.client.poll_timeout()), (None, due));
+    pair.client.handle_timeout(due + Duration::from_secs(9));
+    assert_eq!(pair.sent().options.message_type(), Some(MessageType::Discover), "late is not never");
+}
+
+#[test]
+fn machines_that_got_power_at_once_do_not_ask_in_step() {
+    let now = Instant::now();
+    let wait = |number| DhcpClient::new(mac(number), 42, None, now).poll_timeout() - now;
+    let (first, last) = ((1..=32).map(wait).min().unwrap(), (1..=32).map(wait).max().unwrap());
+    assert!(first >= Duration::from_secs(1) && last <= Duration::from_millis(1125), "{first:?} to {last:?}");
+    assert!(last - first > Duration::from_millis(60), "{first:?} to {last:?}");
 }
 
 #[test]
@@ -206,11 +325,16 @@ fn an_ack_of_another_address_renews_nothing() {
 }
 
 fn answer(request: &Packet, kind: MessageType) -> Vec<u8> {
+    changed(request, kind, |_| {})
+}
+
+fn changed(request: &Packet, kind: MessageType, change: fn(&mut Packet)) -> Vec<u8> {
     let mut reply = Packet::new(DhcpOperation::Reply, request.xid, request.mac);
     reply.yiaddr = ip(30);
     reply.options.set_message_type(kind);
     reply.options.set(code::SERVER_ID, ip(9).octets());
     reply.options.set(code::SUBNET_MASK, [255, 255, 255, 0]);
     reply.options.set_number(code::LEASE_TIME, 3600);
+    change(&mut reply);
     wire::encode(&reply).unwrap()
 }
