@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod client;
+mod config;
 mod firmware;
 mod lab;
 mod pool;
