@@ -65,4 +65,19 @@ mod tests {
             assert!(rates.0.len() <= MACS_MAX);
         }
     }
+
+    #[test]
+    fn who_was_quiet_is_forgotten_first_and_who_is_known_makes_no_room() {
+        let mut rates = Rates::default();
+        let (loud, other) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+        for number in 1..MACS_MAX {
+            let [.., high, low] = number.to_be_bytes();
+            assert!(rates.allow(at(0), Mac([2, 0, 9, 9, high, low])));
+        }
+        assert_eq!((0..30).filter(|_| rates.allow(at(0), loud)).count(), 20);
+        assert_eq!(rates.0.len(), MACS_MAX);
+        assert!(rates.allow(at(1), other));
+        assert_eq!(rates.0.len(), 2, "the buckets of all others are full again");
+        assert_eq!((0..30).filter(|_| rates.allow(at(1), loud)).count(), 2, "it is slowed on");
+    }
 }

@@ -1,7 +1,9 @@
 //! The pool at its end: reservations, exhaustion, floods of made-up clients.
 
-use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{DhcpEventKind, LeaseRefusal, OFFER_HOLD, OFFERS_MAX, Pool, Reservation};
+use std::net::Ipv4Addr;
+
+use firesteel_dhcp::wire::{MessageType, Packet, code};
+use firesteel_dhcp::{DhcpConfig, DhcpEventKind, Ipv4Network, LeaseRefusal, OFFER_HOLD, OFFERS_MAX, Pool, Reservation};
 use firesteel_facts::Mac;
 
 use crate::lab::{Lab, SERVER, config, config_with_hosts, discover, ip, mac, rebooting, renewing, selecting};
@@ -78,6 +80,22 @@ fn strangers_leave_the_last_quarter_of_the_pool_to_known_hosts() {
     with.known = Some([mac(100)].into());
     lab.engine.reconfigure(with).unwrap();
     assert_eq!(lab.ask(&renewing(101, ip(19))).kind(), MessageType::Nak);
+}
+
+#[test]
+fn a_quarter_of_a_pool_is_kept_rounded_down() {
+    for (addresses, open) in [(1, 1), (3, 3), (4, 3), (7, 6), (8, 6), (12, 9)] {
+        let mut with = config_with_hosts([100]);
+        with.local.pool = Some(Pool { first: ip(10), last: ip(9 + addresses) });
+        let mut lab = Lab::new(with);
+        for number in 1..=open {
+            assert_eq!(lab.obtain(number), ip(9 + number), "of {addresses}");
+        }
+        lab.ignored(&discover(open + 1));
+        for number in open + 1..=addresses {
+            assert_eq!(lab.obtain_for(mac(100)), ip(10 + open), "of {addresses}: {number} is for the host");
+        }
+    }
 }
 
 #[test]
@@ -169,19 +187,48 @@ fn the_same_question_gets_the_same_answer() {
     assert_eq!(lab.ask(&wish).packet.yiaddr, ip(17), "not what is not its own");
 }
 
+/// 10.77.0.0/16 with a pool of some 65,000 addresses.
+fn wide() -> DhcpConfig {
+    let mut wide = config();
+    wide.local.network = Ipv4Network::of(ip(0), 16);
+    wide.local.pool = Some(Pool { first: Ipv4Addr::new(10, 77, 1, 0), last: Ipv4Addr::new(10, 77, 255, 0) });
+    wide
+}
+
+/// The address that is offered to a made-up machine, which may wish for one.
+fn offered(lab: &mut Lab, number: u32, wish: Option<Ipv4Addr>) -> Ipv4Addr {
+    let [_, b, c, d] = number.to_be_bytes();
+    let mut packet = Packet { mac: Mac([2, 0, 9, b, c, d]), ..discover(2) };
+    if let Some(wish) = wish {
+        packet.options.set(code::REQUESTED_ADDRESS, wish.octets());
+    }
+    lab.ask(&packet).packet.yiaddr
+}
+
+#[test]
+fn of_too_many_offers_the_oldest_of_a_stranger_ends() {
+    for known in [Some([mac(100)].into()), None] {
+        let is_kept = known.is_some();
+        let mut lab = Lab::new(DhcpConfig { known, ..wide() });
+        let of_host = lab.ask(&discover(100)).packet.yiaddr;
+        lab.wait(1);
+        let of_stranger = offered(&mut lab, 0, None);
+        lab.wait(1);
+        for number in 1..u32::try_from(OFFERS_MAX).unwrap() {
+            offered(&mut lab, number, None);
+        }
+        let (held, free) = if is_kept { (of_host, of_stranger) } else { (of_stranger, of_host) };
+        assert_eq!(offered(&mut lab, 50_000, Some(held)), free, "{is_kept}");
+    }
+}
+
 #[test]
 fn floods_stay_bounded_and_known_hosts_get_through() {
-    let mut wide = config();
-    wide.local.network = firesteel_dhcp::Ipv4Network::of(ip(0), 16);
-    let last = std::net::Ipv4Addr::new(10, 77, 255, 0);
-    wide.local.pool = Some(firesteel_dhcp::Pool { first: std::net::Ipv4Addr::new(10, 77, 1, 0), last });
+    let mut wide = wide();
     wide.reservations.extend([reserved(1, 10)]);
     let mut lab = Lab::new(wide);
-    let mut packet = discover(2);
-    for number in 0..20_000u32 {
-        let [_, b, c, d] = number.to_be_bytes();
-        packet.mac = Mac([2, 0, 9, b, c, d]);
-        lab.ask(&packet);
+    for number in 0..20_000 {
+        offered(&mut lab, number, None);
     }
     lab.events.clear();
     assert_eq!(lab.obtain(1), ip(10));

@@ -182,6 +182,21 @@ fn a_host_moves_away_from_a_reservation_that_it_declines() {
 }
 
 #[test]
+fn a_host_moves_away_from_a_declined_reservation_that_does_not_rest() {
+    let mut lab = Lab::new(hundred());
+    for _ in 0..RESTS_PER_CLIENT {
+        let address = lab.obtain(1);
+        lab.decline(mac(1), address);
+    }
+    let mut with = hundred();
+    with.reservations.insert(mac(1), Reservation { address: ip(200), hostname: None });
+    lab.engine.reconfigure(with).unwrap();
+    assert_eq!(lab.obtain(1), ip(200));
+    assert_eq!(lab.decline(mac(1), ip(200)), DeclineOutcome::ClientLimit);
+    assert_eq!(lab.obtain(1), ip(12));
+}
+
+#[test]
 fn rests_are_bounded_however_large_the_pool_is() {
     let mut wide = config_with_hosts([1]);
     wide.local.network = Ipv4Network::of(ip(0), 16);

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{self, MessageType, Packet, code};
-use firesteel_dhcp::{Destination, DhcpConfig, Ipv4Network, Pool, Subnet};
+use firesteel_dhcp::{DeclineOutcome, Destination, DhcpConfig, DhcpEventKind, Ipv4Network, Pool, Subnet};
 
-use crate::lab::{Lab, SERVER, config, discover, ip, rebooting, renewing, selecting};
+use crate::lab::{Lab, SERVER, config, discover, ip, mac, rebooting, renewing, selecting};
 
 const RELAY: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 const CIRCUIT: [u8; 6] = [1, 4, b'p', b'o', b'r', b't'];
@@ -163,4 +163,19 @@ fn only_a_relay_overrides_the_server_identifier() {
         ask.options.set(code::RELAY_AGENT, odd);
         assert_eq!(lab.ask(&ask).packet.options.address(code::SERVER_ID), Some(SERVER), "{odd:?}");
     }
+}
+
+#[test]
+fn a_far_host_gets_no_address_of_another_network_where_its_own_has_none_left() {
+    let mut with = relayed_config();
+    with.relayed[0].pool = Some(Pool { first: far(50), last: far(50) });
+    let mut lab = Lab::new(with);
+    lab.obtain(1);
+    let declined = lab.obtain(2);
+    assert!(matches!(lab.decline(mac(2), declined), DeclineOutcome::Rests { .. }));
+    lab.wait(600);
+    lab.ask(&by_relay(discover(3)));
+    assert_eq!(lab.ask(&by_relay(selecting(3, far(50)))).kind(), MessageType::Ack);
+    lab.ignored(&by_relay(discover(4)));
+    assert_eq!(lab.events.last(), Some(&DhcpEventKind::Exhausted), "one lease ended and one address rests elsewhere");
 }

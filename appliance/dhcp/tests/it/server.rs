@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, DhcpEngine, DhcpEventKind, LeaseRefusal};
+use firesteel_dhcp::{
+    COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, DhcpEngine, DhcpEventKind, DropCounts, LeaseRefusal, Reservation,
+};
 use jiff::SignedDuration;
 
 use crate::lab::{
@@ -26,7 +28,7 @@ fn a_machine_obtains_renews_and_releases() {
     lab.wait(300);
     let renewed = lab.ask(&renewing(1, ip(10)));
     assert_eq!((renewed.kind(), renewed.packet.yiaddr), (MessageType::Ack, ip(10)));
-    assert_eq!(renewed.to, Destination::IpUnicast(ip(10)));
+    assert_eq!((renewed.to, renewed.packet.ciaddr), (Destination::IpUnicast(ip(10)), ip(10)));
     assert_eq!(lab.disk.leases[&mac(1)].expires_at.as_second(), lab.now.as_second() + 600);
 
     lab.ignored(&release(1, ip(10)));
@@ -139,19 +141,30 @@ fn selecting_what_was_not_offered_is_refused() {
 
 #[test]
 fn init_reboot_is_answered_with_authority() {
-    let mut lab = Lab::new(config());
-    let address = lab.obtain(1);
+    let mut with = config_with_hosts([1]);
+    with.reservations.insert(mac(3), Reservation { address: ip(12), hostname: None });
+    let mut lab = Lab::new(with);
+    let (address, declined) = (lab.obtain(1), lab.obtain(5));
+    lab.decline(mac(5), declined);
+    let offered = lab.ask(&discover(4)).packet.yiaddr;
+    assert_eq!((address, declined, offered), (ip(10), ip(11), ip(13)));
     assert_eq!(lab.ask(&rebooting(1, address)).kind(), MessageType::Ack);
-    for (number, wish, reason) in [
-        (1, ip(11), LeaseRefusal::HasAnother),
-        (2, address, LeaseRefusal::InUse),
-        (2, Ipv4Addr::new(192, 168, 1, 5), LeaseRefusal::WrongNetwork),
-        (2, ip(99), LeaseRefusal::NotInPool),
-        (2, ip(15), LeaseRefusal::UnknownClient),
-        (2, SERVER, LeaseRefusal::InUse),
-        (2, ip(255), LeaseRefusal::WrongNetwork),
+    for (number, wish, reason, text) in [
+        (1, ip(14), LeaseRefusal::HasAnother, "another address is set aside for this host"),
+        (2, address, LeaseRefusal::InUse, "address is in use"),
+        (2, offered, LeaseRefusal::InUse, "address is in use"),
+        (2, declined, LeaseRefusal::Resting, "address was declined"),
+        (2, ip(12), LeaseRefusal::ReservedForAnother, "address is reserved for another host"),
+        (2, ip(18), LeaseRefusal::KeptForKnown, "address is kept for hosts that are known"),
+        (2, Ipv4Addr::new(192, 168, 1, 5), LeaseRefusal::WrongNetwork, "address is of another network"),
+        (2, ip(99), LeaseRefusal::NotInPool, "address is not served here"),
+        (2, ip(15), LeaseRefusal::UnknownClient, "no lease on record"),
+        (2, SERVER, LeaseRefusal::InUse, "address is in use"),
+        (2, ip(255), LeaseRefusal::WrongNetwork, "address is of another network"),
     ] {
-        assert_eq!(lab.ask(&rebooting(number, wish)).kind(), MessageType::Nak, "{wish}");
+        let nak = lab.ask(&rebooting(number, wish));
+        let said = nak.packet.options.text(code::MESSAGE);
+        assert_eq!((nak.kind(), said.as_deref()), (MessageType::Nak, Some(text)), "{wish}");
         assert_eq!(lab.events.last(), Some(&DhcpEventKind::Refused { address: wish, reason }));
     }
 }
@@ -163,6 +176,17 @@ fn renewing_keeps_what_is_free_and_refuses_the_rest() {
     assert_eq!(lab.ask(&renewing(2, ip(14))).kind(), MessageType::Nak, "another host's");
     assert_eq!(lab.ask(&renewing(1, ip(15))).kind(), MessageType::Nak, "it has .14");
     assert_eq!(lab.ask(&renewing(3, Ipv4Addr::new(172, 16, 0, 9))).kind(), MessageType::Nak, "no network of ours");
+}
+
+/// At its last second the lease is over.
+#[test]
+fn a_host_renews_another_address_once_its_lease_is_over() {
+    for (second, kind) in [(599, MessageType::Nak), (600, MessageType::Ack)] {
+        let mut lab = Lab::new(config());
+        assert_eq!(lab.obtain(1), ip(10));
+        lab.wait(second);
+        assert_eq!(lab.ask(&renewing(1, ip(15))).kind(), kind, "{second}");
+    }
 }
 
 #[test]
@@ -182,6 +206,8 @@ fn leases_outlive_a_restart() {
     let mut lab = Lab::new(config());
     let (first, second) = (lab.obtain(1), lab.obtain(2));
     lab.restart();
+    let leases: Vec<_> = lab.engine.leases().map(|lease| (lease.mac, lease.address)).collect();
+    assert_eq!(leases, [(mac(1), first), (mac(2), second)]);
     assert_eq!(lab.obtain(3), ip(12));
     assert_eq!(lab.obtain(2), second);
     assert_eq!(lab.ask(&renewing(1, first)).kind(), MessageType::Ack);
@@ -190,7 +216,7 @@ fn leases_outlive_a_restart() {
 /// The database lets no two leases share an address; a file from elsewhere might.
 #[test]
 fn of_two_leases_of_an_address_the_one_that_ends_later_counts() {
-    for (seconds, owner, other) in [(60, 2, 1), (-60, 1, 2)] {
+    for (seconds, owner, other) in [(60, 2, 1), (0, 1, 2), (-60, 1, 2)] {
         let mut lab = Lab::new(config());
         let address = lab.obtain(1);
         let mut second = lab.disk.leases[&mac(1)].clone();
@@ -223,6 +249,9 @@ fn release_needs_the_right_owner_and_server() {
     assert_eq!(lab.disk.leases[&mac(1)], before);
     lab.ignored(&release(1, address));
     assert_eq!(lab.disk.leases[&mac(1)].expires_at, lab.now, "its own word counts");
+    lab.events.clear();
+    lab.ignored(&release(1, address));
+    assert_eq!(lab.events, [], "there is no lease to release");
 }
 
 /// A forged RELEASE gave a known host's address to the next machine that asked.
@@ -256,6 +285,20 @@ fn inform_gets_settings_and_no_lease() {
     assert!(lab.disk.leases.is_empty());
     inform.ciaddr = Ipv4Addr::new(8, 8, 8, 8);
     lab.ignored(&inform);
+    assert_eq!(lab.engine.dropped(), DropCounts { foreign: 1, ..DropCounts::default() });
+}
+
+#[test]
+fn what_is_no_request_is_counted() {
+    let mut lab = Lab::new(config());
+    assert!(lab.hear(&[0; 10]).is_empty());
+    for kind in [MessageType::Offer, MessageType::Ack, MessageType::Nak] {
+        lab.ignored(&message(1, kind));
+    }
+    // A REQUEST that names no address.
+    lab.ignored(&message(1, MessageType::Request));
+    assert_eq!(lab.engine.dropped(), DropCounts { malformed: 5, ..DropCounts::default() });
+    assert_eq!((&lab.events[..], lab.engine.leases().count()), (&[][..], 0));
 }
 
 #[test]
