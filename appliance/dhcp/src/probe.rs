@@ -63,8 +63,13 @@ mod tests {
         offer.options.set(code::SERVER_ID, [10, 0, 0, 1]);
         offer.yiaddr = Ipv4Addr::new(10, 0, 0, 50);
         let bytes = wire::encode(&offer).expect("it can be written");
-        let found = read_offer(&bytes, mac, 7).expect("an offer");
-        assert_eq!((found.server, found.offered), (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 50)));
+        let found = OtherServer { server: Ipv4Addr::new(10, 0, 0, 1), offered: offer.yiaddr, relay: None };
+        assert_eq!(read_offer(&bytes, mac, 7), Some(found));
+        let relay = Ipv4Addr::new(10, 9, 0, 1);
+        let relayed = wire::encode(&Packet { giaddr: relay, ..offer.clone() }).expect("it can be written");
+        assert_eq!(read_offer(&relayed, mac, 7), Some(OtherServer { relay: Some(relay), ..found }));
+        offer.options.set_message_type(MessageType::Ack);
+        assert_eq!(read_offer(&wire::encode(&offer).expect("it can be written"), mac, 7), None, "an ACK is none");
         assert_eq!(read_offer(&bytes, mac, 8), None);
         assert_eq!(read_offer(&bytes, Mac([2, 0, 0, 0, 0, 8]), 7), None);
     }

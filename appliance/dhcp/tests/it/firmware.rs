@@ -104,6 +104,32 @@ fn a_url_that_does_not_fit_is_left_out_and_told() {
     let offer = lab.ask(&rom("PXEClient", 7));
     assert_eq!((offer.packet.yiaddr, offer.get(code::BOOT_FILE)), (ip(10), None));
     assert!(lab.events.contains(&DhcpEventKind::BootFileTooLong { bytes: 300 }));
+    lab.events.clear();
+    lab.boot = |_| Some(BootAnswer { file: "u".repeat(255), ..BootAnswer::default() });
+    let offer = lab.ask(&rom("PXEClient", 7));
+    assert_eq!(offer.get(code::BOOT_FILE).map(<[u8]>::len), Some(255), "that fits");
+    assert_eq!(lab.events, [DhcpEventKind::Offered { address: ip(10) }]);
+}
+
+#[test]
+fn an_answer_without_a_file_boots_nothing() {
+    let mut lab = lab();
+    lab.boot = |_| Some(BootAnswer::default());
+    let offer = lab.ask(&rom("PXEClient", 7));
+    assert_eq!((offer.packet.yiaddr, offer.packet.siaddr.is_unspecified()), (ip(10), true));
+    assert_eq!((offer.get(code::BOOT_FILE), offer.get(code::VENDOR_CLASS)), (None, None));
+}
+
+/// The client identifier goes back as it came, and nothing else of this reply can be left out.
+#[test]
+fn a_reply_that_no_frame_holds_is_not_sent() {
+    let mut lab = lab();
+    let mut ask = discover(1);
+    ask.options.set(code::PARAMETER_LIST, [code::SUBNET_MASK]);
+    ask.options.set(code::CLIENT_ID, vec![7; 1200]);
+    assert_eq!(lab.ask(&ask).bytes, 1500 - 28);
+    ask.options.set(code::CLIENT_ID, vec![7; 1201]);
+    lab.ignored(&ask);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Bytes: the traps of the codec, each with the bytes that spring it.
 
+use firesteel_dhcp::check;
 use firesteel_dhcp::wire::{self, DhcpOperation, MessageType, Packet, WireError, code};
 
 use crate::lab::{discover, mac};
@@ -53,6 +54,35 @@ fn overloaded_fields_are_read_in_order() {
     assert!(packet.file.is_empty(), "the field holds options, not a name");
 }
 
+#[test]
+fn a_field_is_read_as_options_where_the_overload_says_so() {
+    for (overload, class, has_name) in
+        [(0, "-", true), (1, "-F", false), (2, "-S", true), (3, "-FS", false), (4, "-", true)]
+    {
+        let mut bytes = with_options(&[52, 1, overload, 77, 1, b'-', 255]);
+        bytes[108..112].copy_from_slice(&[77, 1, b'F', 255]);
+        bytes[44..48].copy_from_slice(&[77, 1, b'S', 255]);
+        let packet = wire::decode(&bytes).unwrap();
+        assert_eq!(packet.options.text(code::USER_CLASS).as_deref(), Some(class), "{overload}");
+        assert_eq!(!packet.file.is_empty(), has_name, "{overload}");
+    }
+}
+
+/// The options of overloaded fields are written after the header, so that a message may grow past what is read.
+#[test]
+fn a_message_that_grows_is_no_fault_for_the_fuzzer() {
+    let option = |bytes: u8| [&[77, bytes][..], &vec![b'c'; bytes.into()]].concat();
+    let mut options = vec![52, 1, 3];
+    options.extend(option(255).repeat(14));
+    options.extend(option(253));
+    let mut bytes = with_options(&options);
+    assert_eq!(bytes.len(), 4096);
+    bytes[108..236].copy_from_slice(&option(126));
+    bytes[44..108].copy_from_slice(&option(62));
+    assert_eq!(wire::encode(&wire::decode(&bytes).unwrap()).unwrap().len(), 4287);
+    check(&bytes);
+}
+
 /// dhcproto 0.15 reads a file name without terminator as none.
 #[test]
 fn a_file_name_may_fill_its_field() {
@@ -76,6 +106,11 @@ fn short_long_and_foreign_bytes_are_refused() {
     assert_eq!(wire::decode(&[]), Err(WireError::TooShort(0)));
     assert_eq!(wire::decode(&bytes()[..239]), Err(WireError::TooShort(239)));
     assert_eq!(wire::decode(&[1; 5000]), Err(WireError::TooLong(5000)));
+    let mut longest = bytes();
+    longest.resize(4096, 0);
+    assert_eq!(wire::decode(&longest), Ok(discover(1)));
+    longest.push(0);
+    assert_eq!(wire::decode(&longest), Err(WireError::TooLong(4097)));
     let mut other = bytes();
     other[236] = 0;
     assert_eq!(wire::decode(&other), Err(WireError::NoCookie));
