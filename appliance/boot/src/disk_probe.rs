@@ -276,6 +276,21 @@ mod tests {
         assert_eq!("1-+5-00".parse::<DiskProbe>(), Err(DiskProbeError::Text));
     }
 
+    #[test]
+    fn bytes_are_pairs_of_hexadecimal_digits_and_few() {
+        for (digits, bytes) in [
+            ("0f", Some(vec![0x0f])),
+            ("F0a5", Some(vec![0xf0, 0xa5])),
+            ("0f1", None),
+            ("0g", None),
+            (&"ab".repeat(BYTES_MAX), Some(vec![0xab; BYTES_MAX])),
+            (&"ab".repeat(BYTES_MAX + 1), None),
+        ] {
+            let wanted = bytes.map(|bytes| DiskProbe { lba: 1, offset: 5, bytes }).ok_or(DiskProbeError::Text);
+            assert_eq!(format!("1-5-{digits}").parse(), wanted, "{digits}");
+        }
+    }
+
     proptest! {
         #[test]
         fn text_round_trips(lba: u64, offset in 0u16..480, bytes in prop::collection::vec(any::<u8>(), 1..=BYTES_MAX)) {

@@ -65,3 +65,15 @@ pub enum BootEntry {
         reason: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_appliance_has_one_url_for_loaders_and_one_for_agents() {
+        let endpoints = Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
+        assert_eq!(endpoints.http_base(), "http://192.0.2.1:8080");
+        assert_eq!(endpoints.agent_base(), "https://192.0.2.1:8443");
+    }
+}

@@ -223,4 +223,9 @@ mod tests {
             assert_eq!(script.map(|script| script.len()), if is_held { Ok(bytes) } else { Err(ScriptError::Long) });
         }
     }
+
+    #[test]
+    fn a_wrong_build_is_named_with_what_the_kernel_is_for() {
+        assert_eq!(wrong_build("arm64"), "this iPXE is built for arm64; the kernel here is for x86_64");
+    }
 }

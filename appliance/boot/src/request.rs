@@ -235,11 +235,24 @@ mod tests {
                 let request = ScriptRequest::parse(&query).unwrap();
                 assert_eq!((&request.uuid, &request.serial), (&None, &None), "{query}");
                 assert_eq!(request.odd, [InvalidParameter { name, shown: shown.to_owned() }], "{query}");
+                let said = format!("the SMBIOS {name} is no text and is not used: {shown}");
+                assert_eq!(request.odd[0].to_string(), said);
                 check(query.as_bytes());
             }
         }
         let text = ScriptRequest::parse("mac=52-54-00-01-02-03&platform=efi&serial=Default%20string&uuid=").unwrap();
         assert_eq!((text.serial.as_deref(), text.odd.as_slice()), (Some("Default string"), &[][..]));
+    }
+
+    #[test]
+    fn the_longest_value_and_the_longest_query_are_read() {
+        let good = "mac=52-54-00-01-02-03&platform=efi&serial=";
+        let longest = "S".repeat(VALUE_BYTES_MAX);
+        let request = ScriptRequest::parse(&format!("{good}{longest}")).unwrap();
+        assert_eq!((request.serial, request.odd), (Some(longest), vec![]));
+        let query = format!("{good}{}", "S".repeat(QUERY_BYTES_MAX - good.len()));
+        assert!(ScriptRequest::parse(&query).is_ok());
+        assert_eq!(ScriptRequest::parse(&format!("{query}S")), Err(RequestError::Long));
     }
 
     #[test]

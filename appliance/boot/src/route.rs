@@ -125,6 +125,8 @@ mod tests {
             "/loader/a%2fb",
             "/boot//kernel",
             "/boot/to ken/kernel",
+            "/boot//initramfs",
+            "/boot/to ken/initramfs",
             "/boot/token/kernel/x",
             "/boot/token/no-disk",
             "/disk-probe/1-56-00/88",
@@ -133,7 +135,12 @@ mod tests {
         ] {
             assert_eq!(RoutePath::parse(path), None, "{path}");
         }
-        assert_eq!(RoutePath::parse(&format!("/boot/{}/kernel", "a".repeat(TOKEN_CHARS_MAX + 1))), None);
+        for name in ["kernel", "initramfs"] {
+            let parsed = |characters| RoutePath::parse(&format!("/boot/{}/{name}", "a".repeat(characters)));
+            assert!(parsed(TOKEN_CHARS_MAX).is_some() && parsed(TOKEN_CHARS_MAX + 1).is_none(), "{name}");
+        }
+        let loader = |characters| RoutePath::parse(&format!("/loader/{}", "a".repeat(characters)));
+        assert!(loader(FILE_BYTES_MAX).is_some() && loader(FILE_BYTES_MAX + 1).is_none());
     }
 
     #[test]

@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn too_large_a_seed_is_refused() {
-        assert!(seed_archive(&vec![0; SEED_JSON_BYTES_MAX]).is_ok());
-        assert_eq!(seed_archive(&vec![0; SEED_JSON_BYTES_MAX + 1]), Err(SeedError::TooLarge));
+        assert!(seed_archive(&vec![0; 65_536]).is_ok());
+        let error = seed_archive(&vec![0; 65_537]).unwrap_err();
+        assert_eq!((error, error.to_string().as_str()), (SeedError::TooLarge, "a seed has at most 65536 bytes"));
     }
 
     #[test]

@@ -342,9 +342,31 @@ mod tests {
     }
 
     #[test]
-    fn boot_urls_take_no_instance_token() {
-        let token = sealer().seal(&BootTokenClaims { purpose: Purpose::Instance, ..claims() }).unwrap();
-        assert_eq!(sealer().open_boot(token.as_str(), 1), Err(BootTokenError::WrongPurpose));
+    fn a_token_opens_what_is_of_its_purpose_and_boot_urls_take_no_instance_token() {
+        use Purpose::{Agent, Discovery, Instance};
+        for purpose in [Discovery, Agent, Instance] {
+            let claims = BootTokenClaims { purpose, ..claims() };
+            let token = sealer().seal(&claims).unwrap();
+            for asked in [Discovery, Agent, Instance] {
+                let wanted = if asked == purpose { Ok(claims.clone()) } else { Err(BootTokenError::WrongPurpose) };
+                assert_eq!(sealer().open(token.as_str(), 1, asked), wanted, "{purpose:?} {asked:?}");
+            }
+            let wanted = if purpose == Instance { Err(BootTokenError::WrongPurpose) } else { Ok(claims) };
+            assert_eq!(sealer().open_boot(token.as_str(), 1), wanted, "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_any_token_is_not_decoded() {
+        for (characters, error) in [
+            (TOKEN_CHARS_MAX, BootTokenError::Altered),
+            (TOKEN_CHARS_MAX + 2, BootTokenError::Malformed),
+            (TOKEN_CHARS_MAX + 4, BootTokenError::Malformed),
+        ] {
+            // Base64url of the version and of zeros.
+            let text = format!("Ag{}", "A".repeat(characters - 2));
+            assert_eq!(sealer().read(&text, Purpose::Agent), Err(error), "{characters}");
+        }
     }
 
     #[test]
