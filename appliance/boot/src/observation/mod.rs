@@ -374,9 +374,19 @@ mod tests {
         boot.sent(5, BootFileName::Kernel, 0..100, &FILES);
         boot.sent(5, BootFileName::Initramfs, 0..200, &FILES);
         assert_eq!(boot.hello(Some(&seal(5)), &SERVED, None), Ok(()));
-        (0..GRANTS_MAX).for_each(|_| assert!(boot.grant(6) > 5));
-        assert_eq!(boot.grants.len(), GRANTS_MAX);
+        assert_eq!((0..GRANTS_MAX).map(|_| boot.grant(6)).collect::<Vec<_>>(), [6, 7, 8, 9]);
+        assert_eq!(boot.grants(), GRANTS_MAX);
         assert!(boot.hello(Some(&seal(5)), &SERVED, None).is_err(), "the oldest makes room");
+    }
+
+    #[test]
+    fn a_token_of_a_number_that_was_used_begins_with_nothing() {
+        let mut boot = Observation::of(1);
+        assert_eq!(boot.grants(), 0);
+        boot.sent(u64::MAX, BootFileName::Kernel, 0..100, &FILES);
+        assert_eq!((boot.grant(6), boot.grants()), (u64::MAX, 2), "there is no larger number");
+        let missing = UnseenBoot::NotFetched { file: BootFileName::Kernel, sent: 0, bytes: 100 };
+        assert_eq!(boot.hello(Some(&seal(u64::MAX)), &SERVED, None), Err(missing));
     }
 
     #[test]
