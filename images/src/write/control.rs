@@ -51,3 +51,15 @@ impl WriteControl for Unattended {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phase_has_a_name_for_people() {
+        let names = [WritePhase::Clearing, WritePhase::Writing, WritePhase::ReadingBack, WritePhase::Completing]
+            .map(|phase| phase.to_string());
+        assert_eq!(names, ["clearing old signatures", "writing", "reading back", "completing the partition table"]);
+    }
+}

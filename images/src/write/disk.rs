@@ -82,3 +82,48 @@ pub(crate) fn read_unaligned(
     reader.read_at(start, &mut buffer)?;
     Ok(buffer[lead..lead + bytes].to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Every byte is the number of its block of 512; notes what is asked for.
+    struct Numbered(Mutex<Vec<(u64, usize)>>);
+
+    impl DiskReader for Numbered {
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+            self.0.lock().unwrap().push((offset, buffer.len()));
+            for (byte, at) in buffer.iter_mut().zip(offset..) {
+                *byte = u8::try_from(at / 512 % 256).unwrap();
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_range_is_read_with_the_whole_blocks_around_it_and_no_more() {
+        for (block_bytes, offset, bytes, asked) in [
+            (512, 0, 512, (0, 512)),
+            (512, 1024, 1024, (1024, 1024)),
+            (512, 1000, 100, (512, 1024)),
+            (512, 1536 + 64, 8, (1536, 512)),
+            (4096, 1024, 3072, (0, 4096)),
+            (4096, 8192 + 4000, 200, (8192, 8192)),
+            (4096, 40_960, 1, (40_960, 4096)),
+        ] {
+            let reader = Numbered(Mutex::default());
+            let read = read_unaligned(&reader, block_bytes, offset, bytes).unwrap();
+            let expected: Vec<u8> = (offset..).take(bytes).map(|at| u8::try_from(at / 512).unwrap()).collect();
+            assert_eq!(read, expected, "{offset}");
+            assert_eq!(reader.0.into_inner().unwrap(), [asked], "{offset}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_shows_its_length_and_not_its_content() {
+        assert_eq!(format!("{:?}", AlignedBuffer::new(512)), "AlignedBuffer(512 bytes)");
+    }
+}

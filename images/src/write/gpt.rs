@@ -95,7 +95,7 @@ pub fn parse(head: &[u8], block_bytes: u32) -> Result<Option<GptTable>, GptError
     let start = table.entries_lba.checked_mul(u64::from(block_bytes)).and_then(|start| usize::try_from(start).ok());
     let end_lba = table.entries_lba.saturating_add(table.entries_blocks());
     let entries = start
-        .filter(|&start| start >= 2 * block && end_lba <= table.first_usable_lba)
+        .filter(|_| table.entries_lba >= 2 && end_lba <= table.first_usable_lba)
         .and_then(|start| head.get(start..start.checked_add(table.entries_len())?))
         .ok_or(GptError::EntriesPlace { lba: table.entries_lba })?;
     table.with_entries(entries).map(Some)
@@ -113,18 +113,20 @@ fn has_signature(bytes: &[u8], at: usize) -> bool {
     bytes.get(at..at + SIGNATURE.len()) == Some(SIGNATURE)
 }
 
+fn array_at<const BYTES: usize>(bytes: &[u8], at: usize) -> [u8; BYTES] {
+    std::array::from_fn(|index| bytes[at + index])
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    u32::from_le_bytes(array_at(bytes, at))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+    u64::from_le_bytes(array_at(bytes, at))
 }
 
 fn guid_at(bytes: &[u8], at: usize) -> Guid {
-    let mut guid = Guid::default();
-    guid.0.copy_from_slice(&bytes[at..at + 16]);
-    guid
+    Guid(array_at(bytes, at))
 }
 
 fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<GptTable, GptError> {
@@ -345,8 +347,9 @@ pub fn create(
     let block = block_bytes as usize;
     let entries_blocks = u64::from((ENTRY_COUNT * ENTRY_BYTES).div_ceil(block_bytes));
     let blocks = disk_bytes / u64::from(block_bytes);
-    if blocks < (HEAD_BYTES as u64 / u64::from(block_bytes)) + entries_blocks + 1 {
-        return Err(GptError::DiskTooSmall { needed: HEAD_BYTES as u64 / u64::from(block_bytes), blocks });
+    let needed = HEAD_BYTES as u64 / u64::from(block_bytes) + entries_blocks + 1;
+    if blocks < needed {
+        return Err(GptError::DiskTooSmall { needed, blocks });
     }
     let mut head = vec![0; HEAD_BYTES];
     for partition in partitions {
@@ -357,19 +360,21 @@ pub fn create(
         fill_entry(&mut head[at..at + ENTRY_BYTES as usize], partition);
     }
     let entries = &head[2 * block..2 * block + (ENTRY_COUNT * ENTRY_BYTES) as usize];
+    let first_usable_lba = 2 + entries_blocks;
     let mut header = vec![0; HEADER_BYTES_MIN];
     header[..8].copy_from_slice(SIGNATURE);
     header[8..12].copy_from_slice(&[0, 0, 1, 0]);
     header[12..16].copy_from_slice(&92_u32.to_le_bytes());
-    header[40..48].copy_from_slice(&(2 + entries_blocks).to_le_bytes());
+    header[40..48].copy_from_slice(&first_usable_lba.to_le_bytes());
     header[80..84].copy_from_slice(&ENTRY_COUNT.to_le_bytes());
     header[84..88].copy_from_slice(&ENTRY_BYTES.to_le_bytes());
     header[88..92].copy_from_slice(&crc32fast::hash(entries).to_le_bytes());
+    // Its end and its backup come with the completion.
     let template = GptTable {
         disk_guid,
         block_bytes,
-        first_usable_lba: 2 + entries_blocks,
-        last_usable_lba: blocks - entries_blocks - 2,
+        first_usable_lba,
+        last_usable_lba: 0,
         alternate_lba: 0,
         entries_lba: 2,
         entry_count: ENTRY_COUNT,

@@ -1,6 +1,7 @@
 //! Writing one image to one disk, in the order that the parent module's doc draws.
 
 use std::io::Read;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use firesteel_facts::{Guid, Sha256};
@@ -147,7 +148,7 @@ struct ImageWriter<'a> {
     head: AlignedBuffer,
     tail: AlignedBuffer,
     /// Zeros that are due, so that neighbouring runs become one command.
-    zeros: std::ops::Range<u64>,
+    zeros: Range<u64>,
     written_bytes: u64,
     zeroed_bytes: u64,
 }
@@ -155,8 +156,7 @@ struct ImageWriter<'a> {
 impl<'a> ImageWriter<'a> {
     fn new(disk: &'a dyn WritableDisk, layout: ImageLayout, control: &'a dyn WriteControl) -> Self {
         // Both are at most a few MiB.
-        let buffer =
-            |area: &std::ops::Range<u64>| AlignedBuffer::new(usize::try_from(area.end - area.start).unwrap_or(0));
+        let buffer = |area: &Range<u64>| AlignedBuffer::new(usize::try_from(area.end - area.start).unwrap_or(0));
         let (head, tail) = (buffer(&layout.head), buffer(&layout.tail));
         Self { disk, control, layout, head, tail, zeros: 0..0, written_bytes: 0, zeroed_bytes: 0 }
     }
@@ -226,24 +226,17 @@ impl<'a> ImageWriter<'a> {
 
     /// Copies what a chunk holds of head and tail.
     fn keep(&mut self, chunk: &Chunk) {
-        let data = &chunk.buffer[..chunk.bytes];
         for (area, kept) in [(&self.layout.head, &mut self.head), (&self.layout.tail, &mut self.tail)] {
-            let start = area.start.max(chunk.offset);
-            let end = area.end.min(chunk.offset + chunk.bytes as u64);
-            if start < end {
-                let (from, to) = (index(start - chunk.offset), index(start - area.start));
-                let bytes = index(end - start);
-                kept[to..to + bytes].copy_from_slice(&data[from..from + bytes]);
+            if let Some(both) = overlap(area, &chunk.area()) {
+                let (from, to) = (index(both.start - chunk.offset), index(both.start - area.start));
+                let bytes = index(both.end - both.start);
+                kept[to..to + bytes].copy_from_slice(&chunk.buffer[from..from + bytes]);
             }
         }
     }
 
     fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), WriteFailure> {
-        let start = self.layout.body.start.max(chunk.offset);
-        let end = self.layout.body.end.min(chunk.offset + chunk.bytes as u64);
-        if start >= end {
-            return Ok(());
-        }
+        let Some(Range { start, end }) = overlap(&self.layout.body, &chunk.area()) else { return Ok(()) };
         let body = &chunk.buffer[index(start - chunk.offset)..index(end - chunk.offset)];
         for (run, zero) in layout::runs(body) {
             let offset = start + run.start as u64;
@@ -311,24 +304,28 @@ impl<'a> ImageWriter<'a> {
     }
 
     /// The image's own backup table would otherwise stay behind in the middle of the disk.
-    fn zero_in_tail(&mut self, stale: &std::ops::Range<u64>) {
-        let (start, end) = (stale.start.max(self.layout.tail.start), stale.end.min(self.layout.tail.end));
-        if start < end {
+    fn zero_in_tail(&mut self, stale: &Range<u64>) {
+        if let Some(Range { start, end }) = overlap(&self.layout.tail, stale) {
             let base = self.layout.tail.start;
             self.tail[index(start - base)..index(end - base)].fill(0);
         }
     }
 
-    /// Where the image is about as long as the disk, the new backup table lies in its tail.
+    /// Where the image is about as long as the disk, the new backup table lies in its tail. That table ends with the disk,
+    /// and so never before the tail.
     fn put_in_tail(&mut self, offset: u64, bytes: &[u8]) {
-        let (start, end) =
-            (offset.max(self.layout.tail.start), (offset + bytes.len() as u64).min(self.layout.tail.end));
-        if start < end {
-            let base = self.layout.tail.start;
-            self.tail[index(start - base)..index(end - base)]
-                .copy_from_slice(&bytes[index(start - offset)..index(end - offset)]);
+        let base = self.layout.tail.start;
+        let start = offset.max(base);
+        if let Some(kept) = self.tail.get_mut(index(start - base)..) {
+            kept.copy_from_slice(&bytes[index(start - offset)..][..kept.len()]);
         }
     }
+}
+
+/// What two areas have in common, if they do.
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> Option<Range<u64>> {
+    let both = one.start.max(other.start)..one.end.min(other.end);
+    (!both.is_empty()).then_some(both)
 }
 
 /// Writes areas, flushes, and reads each back by a fresh descriptor.
@@ -345,4 +342,59 @@ fn write_and_compare(disk: &dyn WritableDisk, areas: &[(u64, &AlignedBuffer)]) -
 /// Offsets inside buffers, which are a few MiB long.
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use std::{io, sync::Mutex};
+
+    use super::*;
+    use crate::write::{DiskReader, Unattended};
+
+    /// Notes the commands that it gets: whether data, from where, how many bytes.
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<(bool, u64, u64)>>);
+
+    impl WritableDisk for Noted {
+        fn size_bytes(&self) -> u64 {
+            1 << 30
+        }
+        fn block_bytes(&self) -> u32 {
+            512
+        }
+        fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.0.lock().unwrap().push((true, offset, data.len() as u64));
+            Ok(())
+        }
+        fn zero_at(&self, offset: u64, bytes: u64) -> io::Result<()> {
+            self.0.lock().unwrap().push((false, offset, bytes));
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn reader(&self) -> io::Result<Box<dyn DiskReader>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn a_hole_is_zeroed_in_commands_of_at_most_256_mib() {
+        const MIB: u64 = 1 << 20;
+        let disk = Noted::default();
+        let mut writer = ImageWriter::new(&disk, ImageLayout::new(301 * MIB, 512), &Unattended);
+        let mut chunk = Chunk { offset: 0, bytes: CHUNK_BYTES, buffer: AlignedBuffer::new(CHUNK_BYTES) };
+        for number in 0..75 {
+            chunk.offset = number * 4 * MIB;
+            chunk.buffer.fill(u8::from(number < 2));
+            writer.write_chunk(&chunk).unwrap();
+        }
+        writer.zero_due().unwrap();
+        writer.zero_due().unwrap();
+        let expected =
+            [(true, MIB, 3 * MIB), (true, 4 * MIB, 4 * MIB), (false, 8 * MIB, 256 * MIB), (false, 264 * MIB, 36 * MIB)];
+        assert_eq!(*disk.0.lock().unwrap(), expected);
+        assert_eq!((writer.written_bytes, writer.zeroed_bytes), (7 * MIB, 292 * MIB));
+    }
 }

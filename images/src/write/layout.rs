@@ -99,6 +99,19 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_of_a_kind_are_one_run() {
+        let mut bytes = vec![0_u8; 5 * ZERO_RUN_BYTES_MIN + 100];
+        assert_eq!(runs(&bytes), [(0..327_780, true)]);
+        bytes[ZERO_RUN_BYTES_MIN] = 1;
+        bytes[3 * ZERO_RUN_BYTES_MIN - 1] = 1;
+        bytes[5 * ZERO_RUN_BYTES_MIN + 99] = 1;
+        let expected =
+            [(0..65_536, true), (65_536..196_608, false), (196_608..327_680, true), (327_680..327_780, false)];
+        assert_eq!(runs(&bytes), expected);
+        assert_eq!(runs(&[]), []);
+    }
+
+    #[test]
     fn zero_is_zero_everywhere() {
         let mut bytes = vec![0_u8; 1000];
         assert!(is_zero(&bytes));

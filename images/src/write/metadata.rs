@@ -211,7 +211,7 @@ impl DiskWindow<'_> {
         }
         partitions.sort_by_key(|region| (region.start, region.end));
         partitions.dedup();
-        partitions.retain(|region| region.start < region.end);
+        partitions.retain(|region| !region.is_empty());
         partitions.truncate(PARTITIONS_MAX);
         (found, partitions)
     }
@@ -301,4 +301,26 @@ fn regions(table: &gpt::GptTable) -> Vec<Range<u64>> {
         start..start.saturating_add(partition.size_bytes(block_bytes))
     };
     table.partitions.iter().map(region).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_become_whole_blocks_in_the_disk_each_once() {
+        for (areas, expected) in [
+            (vec![], vec![]),
+            (vec![5000..5001], vec![4096..8192]),
+            (vec![4096..8192, 8193..9000], vec![4096..12_288]),
+            (vec![4096..8192, 12_288..12_300], vec![4096..8192, 12_288..16_384]),
+            (vec![40_960..45_056, 0..1, 8000..20_000, 9000..10_000], vec![0..20_480, 40_960..45_056]),
+            // Empty, behind the end, and beyond it.
+            (vec![8192..8192], vec![]),
+            (vec![45_056..50_000, 65_536..u64::MAX], vec![]),
+            (vec![40_000..u64::MAX], vec![36_864..45_056]),
+        ] {
+            assert_eq!(merge(areas.clone(), 45_056), expected, "{areas:?}");
+        }
+    }
 }

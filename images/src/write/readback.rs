@@ -73,3 +73,52 @@ pub(crate) fn compare(reader: &dyn DiskReader, offset: u64, expected: &[u8]) -> 
         Some(index) => Err(WriteFailure::ReadBackDiffers { offset: offset + index as u64 }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::write::Unattended;
+
+    /// Reads as ones up to a byte, and fails behind it; notes each offset that is asked for.
+    struct Failing {
+        good_bytes: u64,
+        asked: Mutex<Vec<u64>>,
+    }
+
+    impl DiskReader for Failing {
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+            self.asked.lock().unwrap().push(offset);
+            buffer.fill(1);
+            if offset + buffer.len() as u64 > self.good_bytes { Err(io::Error::other("bad sector")) } else { Ok(()) }
+        }
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn after_a_read_that_fails_no_other_is_tried() {
+        let reader = Failing { good_bytes: 6 * MIB, asked: Mutex::default() };
+        let layout = ImageLayout::new(40 * MIB, 512);
+        let result = digest(&reader, &layout, &[1; 1 << 20], &[1; 1 << 20], &Unattended);
+        assert!(matches!(result, Err(WriteFailure::ReadBack { offset, .. }) if offset == 5 * MIB), "{result:?}");
+        assert_eq!(reader.asked.into_inner().unwrap(), [MIB, 5 * MIB]);
+    }
+
+    #[test]
+    fn what_was_read_back_is_head_body_and_tail_up_to_the_image_s_end() {
+        // Of the last block of 4096 bytes the image has 512.
+        let raw_bytes = 11 * MIB + 512;
+        let layout = ImageLayout::new(raw_bytes, 4096);
+        let reader = Failing { good_bytes: layout.body.end, asked: Mutex::default() };
+        let tail = vec![3; usize::try_from(layout.tail.end - layout.tail.start).unwrap()];
+        let found = digest(&reader, &layout, &[2; 1 << 20], &tail, &Unattended).unwrap();
+        let mut image = vec![1; usize::try_from(raw_bytes).unwrap()];
+        image[..1 << 20].fill(2);
+        image[usize::try_from(layout.tail.start).unwrap()..].fill(3);
+        assert_eq!(found, (Sha256::of(&image), crc32fast::hash(&image)));
+        assert_eq!(reader.asked.into_inner().unwrap(), [MIB, 5 * MIB, 9 * MIB]);
+    }
+}

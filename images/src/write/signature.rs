@@ -170,7 +170,8 @@ fn zfs_label(bytes: &[u8], label: u64) -> Option<u64> {
 /// ext2, ext3 and ext4 share their magic; the features tell them apart.
 fn ext_generation(bytes: &[u8]) -> &'static str {
     const COMPATIBLE_JOURNAL: u8 = 0x04;
-    const INCOMPATIBLE_EXTENTS_64BIT: u8 = 0x40 | 0x80;
+    /// Extents are 0x40, block numbers of 64 bits are 0x80.
+    const INCOMPATIBLE_EXTENTS_64BIT: u8 = 0xc0;
     const INCOMPATIBLE_FLEX_GROUPS: u8 = 0x02;
     let feature = |offset: usize| bytes.get(offset).copied().unwrap_or(0);
     if feature(0x460) & INCOMPATIBLE_EXTENTS_64BIT != 0 || feature(0x461) & INCOMPATIBLE_FLEX_GROUPS != 0 {
@@ -187,5 +188,139 @@ pub fn check(bytes: &[u8]) {
     drop(in_start(bytes));
     for size_bytes in [0, bytes.len() as u64, u64::MAX] {
         drop(in_end(bytes, size_bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1 << 10;
+    const MIB: usize = 1 << 20;
+    const UBERBLOCK: [u8; 8] = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
+    const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+
+    /// A MiB of zeros with these bytes at this place.
+    fn area(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut area = vec![0; MIB];
+        area[at..at + bytes.len()].copy_from_slice(bytes);
+        area
+    }
+
+    fn shown(found: &[DiskSignature]) -> Vec<String> {
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    /// The places are those that blkid prints.
+    #[test]
+    fn every_signature_at_the_start_is_found_in_its_place_and_in_no_other() {
+        let bcache = [0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81];
+        let rows: [(&str, usize, &[u8]); 33] = [
+            ("xfs", 0, b"XFSB"),
+            ("crypto_LUKS", 0, b"LUKS\xba\xbe"),
+            ("squashfs", 0, b"hsqs"),
+            ("ceph_bluestore", 0, b"bluestore block device"),
+            ("ntfs", 3, b"NTFS    "),
+            ("exfat", 3, b"EXFAT   "),
+            ("BitLocker", 3, b"-FVE-FS-"),
+            ("vfat", 54, b"FAT12   "),
+            ("vfat", 54, b"FAT16   "),
+            ("vfat", 82, b"FAT32   "),
+            ("LVM2_member", 24, b"LVM2 001"),
+            ("LVM2_member", 536, b"LVM2 001"),
+            ("LVM2_member", 1048, b"LVM2 001"),
+            ("LVM2_member", 1560, b"LVM2 001"),
+            ("stratis", 516, b"!Stra0tis\x86\xff\x02^Arh"),
+            ("linux_raid_member", 0, &MD),
+            ("linux_raid_member", 4096, &MD),
+            ("f2fs", 1024, &[0x10, 0x20, 0xf5, 0xf2]),
+            ("ext2", 1080, &[0x53, 0xef]),
+            ("swap", 4086, b"SWAPSPACE2"),
+            ("swap", 4086, b"SWAP-SPACE"),
+            ("swap", 65_526, b"SWAPSPACE2"),
+            ("bcache", 4120, &bcache),
+            ("iso9660", 32_769, b"CD001"),
+            ("gfs2", 65_536, &[0x01, 0x16, 0x19, 0x70]),
+            ("btrfs", 65_600, b"_BHRfS_M"),
+            ("crypto_LUKS", 16_384, b"SKUL\xba\xbe"),
+            ("crypto_LUKS", 524_288, b"SKUL\xba\xbe"),
+            // The second half of either label, in either byte order.
+            ("zfs_member", 128 * KIB, &UBERBLOCK),
+            ("zfs_member", 133 * KIB, &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]),
+            ("zfs_member", 255 * KIB, &UBERBLOCK),
+            ("zfs_member", 384 * KIB, &UBERBLOCK),
+            ("zfs_member", 511 * KIB, &UBERBLOCK),
+        ];
+        for (name, at, bytes) in rows {
+            assert_eq!(shown(&in_start(&area(at, bytes))), [format!("{name} at {at}")]);
+            assert_eq!(in_start(&area(at + 1, bytes)), [], "{name} one byte behind {at}");
+        }
+        for nowhere in [127 * KIB, 256 * KIB, 383 * KIB, 512 * KIB] {
+            assert_eq!(in_start(&area(nowhere, &UBERBLOCK)), [], "{nowhere}");
+        }
+        assert_eq!(in_start(&area(0, b"XFSB")[..3]), [], "a part of it");
+    }
+
+    #[test]
+    fn features_tell_the_generations_of_ext_apart() {
+        for (at, features, name) in [
+            (0x460, 0x40, "ext4"),
+            (0x460, 0x80, "ext4"),
+            (0x461, 0x02, "ext4"),
+            (0x45c, 0x04, "ext3"),
+            (0x460, 0x3f, "ext2"),
+            (0x461, 0xfd, "ext2"),
+            (0x45c, 0xfb, "ext2"),
+        ] {
+            let mut bytes = area(0x438, &[0x53, 0xef]);
+            bytes[at] = features;
+            assert_eq!(shown(&in_start(&bytes)), [format!("{name} at 1080")], "{features:#x} at {at:#x}");
+        }
+    }
+
+    #[test]
+    fn every_signature_at_the_end_is_found_in_its_place_and_in_no_other() {
+        // The region is 10 MiB and three sectors long, and is looked at from here on.
+        let (size, base) = (10 * MIB + 1536, 9 * MIB + 1536);
+        let rows: [(&str, usize, &[u8]); 9] = [
+            ("ddf_raid_member", size - 512, &[0xde, 0x11, 0xde, 0x11]),
+            ("isw_raid_member", size - 1024, b"Intel Raid ISM Cfg Sig. "),
+            ("linux_raid_member", 10 * MIB - 8192, &MD),
+            ("linux_raid_member", 10 * MIB - 65_536, &MD),
+            ("zfs_member", 10 * MIB - 384 * KIB, &UBERBLOCK),
+            ("zfs_member", 10 * MIB - 257 * KIB, &UBERBLOCK),
+            ("zfs_member", 10 * MIB - 128 * KIB, &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]),
+            ("zfs_member", 10 * MIB - 123 * KIB, &UBERBLOCK),
+            ("zfs_member", 10 * MIB - KIB, &UBERBLOCK),
+        ];
+        for (name, at, bytes) in rows {
+            assert_eq!(shown(&in_end(&area(at - base, bytes), size as u64)), [format!("{name} at {at}")]);
+            assert_eq!(in_end(&area(at - base + 1, bytes), size as u64), [], "{name} one byte behind {at}");
+        }
+        for nowhere in [10 * MIB - 385 * KIB, 10 * MIB - 256 * KIB, 10 * MIB - 129 * KIB, 10 * MIB] {
+            assert_eq!(in_end(&area(nowhere - base, &UBERBLOCK), size as u64), [], "{nowhere}");
+        }
+        // A region that is shorter than its end is none, and one of a sector has no room for the others.
+        assert_eq!(in_end(&area(0, &MD), 512), []);
+        assert_eq!(shown(&in_end(&area(0, &[0xde, 0x11, 0xde, 0x11])[..512], 512)), ["ddf_raid_member at 0"]);
+    }
+
+    #[test]
+    fn copies_lie_deep() {
+        let places: Vec<(u64, usize)> = deep_places().collect();
+        let expected = [(1 << 20, 4), (1 << 20, 6), (2 << 20, 6), (4 << 20, 6), (67_108_928, 8), (274_877_907_008, 8)];
+        assert_eq!(places, expected);
+        for (offset, bytes, name) in [
+            (1 << 20, &[0x0d, 0xd0, 0x01, 0xc0][..], Some("VMFS_volume")),
+            (1 << 20, b"SKUL\xba\xbe", Some("crypto_LUKS")),
+            (4 << 20, b"SKUL\xba\xbe", Some("crypto_LUKS")),
+            (4 << 20, &[0x0d, 0xd0, 0x01, 0xc0, 0, 0], None),
+            (67_108_928, b"_BHRfS_M", Some("btrfs")),
+            (67_108_928, b"_BHRfS_", None),
+            (67_108_864, b"_BHRfS_M", None),
+            (274_877_907_008, b"_BHRfS_M", Some("btrfs")),
+        ] {
+            assert_eq!(name_of_deep(offset, bytes), name, "{offset}");
+        }
     }
 }

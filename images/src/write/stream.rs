@@ -39,6 +39,13 @@ pub(crate) struct Chunk {
     pub(crate) buffer: AlignedBuffer,
 }
 
+impl Chunk {
+    /// Where its bytes lie in the image.
+    pub(crate) fn area(&self) -> std::ops::Range<u64> {
+        self.offset..self.offset + self.bytes as u64
+    }
+}
+
 /// Why a source did not give the image that was promised.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -225,7 +232,6 @@ fn decompress(
             match decoder.read(&mut buffer[bytes..]) {
                 Ok(0) => break,
                 Ok(more) => bytes += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(SourceError::Decompress { source }),
             }
         }
@@ -244,5 +250,93 @@ fn decompress(
         if chunks.send(chunk).is_err() {
             return Ok(crc.finalize());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    /// Gives little at a time, is interrupted now and then, and fails once where it has to.
+    struct Slow<'a> {
+        data: &'a [u8],
+        position: usize,
+        reads: usize,
+        fails_at: Option<usize>,
+    }
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            assert!(!buffer.is_empty(), "asked for nothing");
+            self.reads += 1;
+            if self.reads.is_multiple_of(5) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if self.fails_at == Some(self.position) {
+                self.fails_at = None;
+                return Err(io::Error::other("the line is cut"));
+            }
+            let end = self.fails_at.unwrap_or(self.data.len());
+            let bytes = buffer.len().min(7000).min(end - self.position);
+            buffer[..bytes].copy_from_slice(&self.data[self.position..self.position + bytes]);
+            self.position += bytes;
+            Ok(bytes)
+        }
+    }
+
+    /// What a download says, and the pieces that it gives on.
+    fn downloaded(
+        data: &[u8],
+        expected: usize,
+        fails_at: Option<usize>,
+    ) -> (Result<(u64, Sha256), SourceError>, Vec<Option<Vec<u8>>>) {
+        let (sender, receiver) = sync_channel(PIECES);
+        let source = Slow { data, position: 0, reads: 0, fails_at };
+        let result = download(source, expected as u64, &sender);
+        drop(sender);
+        (result, receiver.iter().collect())
+    }
+
+    #[test]
+    fn a_source_is_read_to_its_promised_end() {
+        for bytes in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES + 9000] {
+            let data: Vec<u8> = (0..bytes).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            let (result, mut pieces) = downloaded(&data, bytes, None);
+            assert_eq!(result.unwrap(), (bytes as u64, Sha256::of(&data)));
+            assert_eq!(pieces.pop(), Some(None), "the mark of the end");
+            let pieces: Vec<Vec<u8>> = pieces.into_iter().map(Option::unwrap).collect();
+            assert!(pieces.concat() == data, "{bytes}");
+            assert!(pieces.iter().rev().skip(1).all(|piece| piece.len() == PIECE_BYTES), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_cut_short_or_long_says_where() {
+        let data = vec![7; PIECE_BYTES + 40_000];
+        let (result, pieces) = downloaded(&data, data.len(), Some(PIECE_BYTES + 20_000));
+        assert!(matches!(result, Err(SourceError::Read { offset: 282_144, .. })), "{result:?}");
+        assert!(!pieces.contains(&None), "no mark of the end");
+        let (result, pieces) = downloaded(&data, data.len() + 1, None);
+        assert!(matches!(result, Err(SourceError::Short { expected: 302_145, found: 302_144 })), "{result:?}");
+        assert!(!pieces.contains(&None));
+        let (result, _) = downloaded(&data, data.len() - 1, None);
+        assert!(matches!(result, Err(SourceError::Long { expected: 302_143 })), "{result:?}");
+    }
+
+    #[test]
+    fn pieces_are_one_stream_that_ends_with_its_mark() {
+        let read = |pieces: &[Option<&[u8]>]| {
+            let (sender, receiver) = sync_channel(PIECES);
+            for piece in pieces {
+                sender.send(piece.map(<[u8]>::to_vec)).unwrap();
+            }
+            drop(sender);
+            let mut read = Vec::new();
+            PieceReader::new(receiver).read_to_end(&mut read).map(|bytes| (bytes, read)).map_err(|error| error.kind())
+        };
+        assert_eq!(read(&[Some(b"abc"), Some(b""), Some(b"de"), None]), Ok((5, b"abcde".to_vec())));
+        assert_eq!(read(&[None]), Ok((0, Vec::new())));
+        assert_eq!(read(&[Some(b"abc")]), Err(io::ErrorKind::UnexpectedEof));
     }
 }

@@ -9,7 +9,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::{errno::Errno, fcntl::OFlag};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, OFlag};
 
 use super::disk::{ALIGNMENT_BYTES, AlignedBuffer, DiskReader, WritableDisk};
 
@@ -56,6 +57,16 @@ pub enum DiskOpenError {
     BlockSize { path: PathBuf, block_bytes: i64 },
 }
 
+/// Why the system did not open a disk for writing.
+fn not_opened(path: &Path, source: io::Error) -> DiskOpenError {
+    let path = path.to_path_buf();
+    match source.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EBUSY) => DiskOpenError::Busy { path },
+        Some(Errno::EROFS) => DiskOpenError::ReadOnly { path },
+        _ => DiskOpenError::Open { path, source },
+    }
+}
+
 impl ExclusiveDisk {
     /// Opens a whole disk such as `/dev/nvme0n1`.
     pub fn open(path: &Path) -> Result<Self, DiskOpenError> {
@@ -63,13 +74,9 @@ impl ExclusiveDisk {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .custom_flags((OFlag::O_DIRECT | OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
+            .custom_flags(OFlag::O_DIRECT.union(OFlag::O_EXCL).bits())
             .open(path)
-            .map_err(|source| match source.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::EBUSY) => DiskOpenError::Busy { path: own() },
-                Some(Errno::EROFS) => DiskOpenError::ReadOnly { path: own() },
-                _ => DiskOpenError::Open { path: own(), source },
-            })?;
+            .map_err(|source| not_opened(path, source))?;
         let metadata = file.metadata().map_err(|source| DiskOpenError::Size { path: own(), source })?;
         if !metadata.file_type().is_block_device() {
             return Err(DiskOpenError::NotABlockDevice { path: own() });
@@ -148,8 +155,7 @@ impl ExclusiveDisk {
             // SAFETY: the descriptor is open; BLKZEROOUT reads two u64 (start, length).
             DiskFileKind::Block => unsafe { ioctl::blkzeroout(self.file.as_raw_fd(), &[offset, bytes]) }.map(drop),
             DiskFileKind::Regular => {
-                let flags =
-                    nix::fcntl::FallocateFlags::FALLOC_FL_PUNCH_HOLE | nix::fcntl::FallocateFlags::FALLOC_FL_KEEP_SIZE;
+                let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE.union(FallocateFlags::FALLOC_FL_KEEP_SIZE);
                 let (offset, bytes) = (
                     i64::try_from(offset).map_err(|_| Errno::EOVERFLOW)?,
                     i64::try_from(bytes).map_err(|_| Errno::EOVERFLOW)?,
@@ -205,7 +211,7 @@ impl WritableDisk for ExclusiveDisk {
     fn reader(&self) -> io::Result<Box<dyn DiskReader>> {
         let mut options = OpenOptions::new();
         options.read(true);
-        let direct = options.clone().custom_flags((OFlag::O_DIRECT | OFlag::O_CLOEXEC).bits()).open(&self.path);
+        let direct = options.clone().custom_flags(OFlag::O_DIRECT.bits()).open(&self.path);
         let file = match (self.kind, direct) {
             (_, Ok(file)) => file,
             (DiskFileKind::Regular, Err(_)) => options.open(&self.path)?,
@@ -247,7 +253,7 @@ impl Inspected {
         let own = || path.to_path_buf();
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags((OFlag::O_DIRECT | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).bits())
+            .custom_flags(OFlag::O_DIRECT.union(OFlag::O_NONBLOCK).bits())
             .open(path)
             .map_err(|source| DiskOpenError::Open { path: own(), source })?;
         let metadata = file.metadata().map_err(|source| DiskOpenError::Size { path: own(), source })?;
@@ -260,15 +266,133 @@ impl Inspected {
         unsafe { ioctl::blkgetsize64(file.as_raw_fd(), &raw mut bytes) }.map_err(size)?;
         // SAFETY: as in `ExclusiveDisk::open`.
         unsafe { ioctl::blksszget(file.as_raw_fd(), &raw mut block) }.map_err(size)?;
-        if block <= 0 || ALIGNMENT_BYTES as i64 % i64::from(block) != 0 {
+        if !is_aligned_block(block) {
             return Err(DiskOpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
         }
         Ok(Self { file, number: metadata.rdev(), size_bytes: bytes as u64, block_bytes: block.unsigned_abs() })
     }
 }
 
+/// Whether aligned memory and offsets are whole blocks of this length.
+fn is_aligned_block(block: i32) -> bool {
+    block > 0 && ALIGNMENT_BYTES as i64 % i64::from(block) == 0
+}
+
 impl DiskReader for Inspected {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// A file that stands for a disk, full of ones. Its folder goes with the first part.
+    fn file_disk(bytes: usize, block_bytes: u32) -> (tempfile::TempDir, ExclusiveDisk) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, vec![1; bytes]).unwrap();
+        let disk = ExclusiveDisk::open_file(&path, block_bytes).unwrap();
+        (dir, disk)
+    }
+
+    fn content(disk: &ExclusiveDisk) -> Vec<u8> {
+        std::fs::read(disk.path()).unwrap()
+    }
+
+    #[test]
+    fn a_file_stands_for_a_disk_of_whole_blocks() {
+        for (block_bytes, size_bytes) in [(512, 19_968), (4096, 16_384)] {
+            let (dir, disk) = file_disk(20_000, block_bytes);
+            assert_eq!((disk.size_bytes(), disk.block_bytes()), (size_bytes, block_bytes));
+            let path = dir.path().join("disk");
+            assert_eq!((disk.path(), disk.number()), (&*path, std::fs::metadata(&path).unwrap().ino()));
+            assert!(disk.reread_partitions().is_err(), "a file has no partitions that the kernel knows");
+            for bad in [0, 511, 1024, 8192] {
+                let error = ExclusiveDisk::open_file(&path, bad).unwrap_err();
+                let is_named =
+                    matches!(error, DiskOpenError::BlockSize { block_bytes, .. } if block_bytes == i64::from(bad));
+                assert!(is_named, "{bad}");
+            }
+            // Neither the file nor its folder is a block device.
+            let opened = [
+                ExclusiveDisk::open(&path).map(drop),
+                Inspected::open(&path).map(drop),
+                ExclusiveDisk::open_file(Path::new("/dev/null"), 512).map(drop),
+            ];
+            for result in opened {
+                assert!(matches!(result, Err(DiskOpenError::NotABlockDevice { .. })), "{result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_and_zeroed_is_what_is_read() {
+        let (_dir, disk) = file_disk(4 * MIB, 4096);
+        let mut data = AlignedBuffer::new(8192);
+        data.fill(7);
+        disk.write_at(4096, &data).unwrap();
+        disk.zero_at(MIB as u64, 2 * MIB as u64).unwrap();
+        disk.flush().unwrap();
+        let mut expected = vec![1; 4 * MIB];
+        expected[4096..12_288].fill(7);
+        expected[MIB..3 * MIB].fill(0);
+        assert!(content(&disk) == expected);
+        let mut read = AlignedBuffer::new(4 * MIB);
+        disk.reader().unwrap().read_at(0, &mut read).unwrap();
+        assert!(*read == expected[..]);
+        assert!(disk.reader().unwrap().read_at(4096, &mut read).is_err(), "the disk ends before the buffer is full");
+    }
+
+    #[test]
+    fn where_the_device_cannot_zero_zeros_are_written_to_the_byte() {
+        for bytes in [512, MIB, MIB + 512, 2 * MIB + 4096] {
+            let (_dir, disk) = file_disk(4 * MIB, 512);
+            disk.zero_by_writing(4096, bytes as u64).unwrap();
+            let mut expected = vec![1; 4 * MIB];
+            expected[4096..4096 + bytes].fill(0);
+            assert!(content(&disk) == expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_came_to_mean_another_file_is_not_read() {
+        let (dir, disk) = file_disk(MIB, 512);
+        let other = dir.path().join("other");
+        std::fs::write(&other, vec![1; MIB]).unwrap();
+        std::fs::rename(other, disk.path()).unwrap();
+        let error = disk.reader().err().unwrap();
+        assert!(error.to_string().ends_with("is another disk than before"), "{error}");
+    }
+
+    #[test]
+    fn a_flush_that_the_system_refuses_is_an_error() {
+        let (_dir, disk) = file_disk(MIB, 512);
+        // Of this device there is nothing to flush, which the system says.
+        let file = File::open("/dev/null").unwrap();
+        assert!(ExclusiveDisk { file, ..disk }.flush().is_err());
+    }
+
+    #[test]
+    fn why_a_disk_is_not_opened_is_told_apart() {
+        let path = Path::new("/dev/sda");
+        let why = |number: Errno| not_opened(path, io::Error::from_raw_os_error(number as i32));
+        assert!(matches!(why(Errno::EBUSY), DiskOpenError::Busy { path: named } if named == path));
+        assert!(matches!(why(Errno::EROFS), DiskOpenError::ReadOnly { path: named } if named == path));
+        let DiskOpenError::Open { path: named, source } = why(Errno::EACCES) else { panic!("another error") };
+        assert_eq!((&*named, source.raw_os_error()), (path, Some(Errno::EACCES as i32)));
+    }
+
+    #[test]
+    fn blocks_fit_aligned_memory_or_are_refused() {
+        for (block, is_aligned) in
+            [(1, true), (512, true), (2048, true), (4096, true), (0, false), (-512, false), (520, false), (8192, false)]
+        {
+            assert_eq!(is_aligned_block(block), is_aligned, "{block}");
+        }
     }
 }

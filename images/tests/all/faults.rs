@@ -14,6 +14,9 @@ const BODY: u64 = (8 << 20) + 5000;
 /// In the body, where the image has a long hole.
 const HOLE: u64 = 5 << 20;
 
+/// In the last MiB of the image.
+const LATE: u64 = IMAGE_BYTES as u64 - 60_000;
+
 fn write_with(faults: &[Fault]) -> (TestDisk, Result<(), firesteel_images::write::WriteError>) {
     let image = gpt_image(IMAGE_BYTES, 512);
     let (stream, spec) = stream_of(&image);
@@ -35,15 +38,16 @@ fn every_fault_is_noticed_and_leaves_nothing_to_boot() {
         (Fault::ReadsWrong(BODY), |failure| matches!(failure, F::ReadBackDigest { .. })),
         (Fault::ReadsWrong(HOLE), |failure| matches!(failure, F::ReadBackDigest { .. })),
         // In the last MiB of the image, which is written late.
-        (Fault::Drops(IMAGE_BYTES as u64 - 60_000), |failure| matches!(failure, F::ReadBackDiffers { .. })),
-        (Fault::ReadsWrong(IMAGE_BYTES as u64 - 60_000), |failure| matches!(failure, F::ReadBackDiffers { .. })),
-        (Fault::WriteError(IMAGE_BYTES as u64 - 60_000), |failure| matches!(failure, F::Write { .. })),
+        (Fault::Drops(LATE), |failure| matches!(failure, F::ReadBackDiffers { offset: 15_728_640 })),
+        (Fault::ReadsWrong(LATE), |failure| matches!(failure, F::ReadBackDiffers { offset: LATE })),
+        (Fault::WriteError(LATE), |failure| matches!(failure, F::Write { .. })),
     ];
     for (fault, expected) in cases {
         let (disk, result) = write_with(&[fault]);
         let error = result.expect_err(&format!("{fault:?} must be noticed"));
         assert!(expected(&error.failure), "{fault:?} gave {error:?}");
         assert!(matches!(error.state, DiskState::Cleared), "{fault:?} left {:?}", error.state);
+        assert!(error.disk_changed());
         assert!(!bootable(&disk.bytes(), 512), "{fault:?}");
     }
 }

@@ -8,6 +8,7 @@ mod artifacts;
 mod bombs;
 mod bundles;
 mod catalogue;
+mod clearing;
 mod disks;
 mod download;
 mod faults;

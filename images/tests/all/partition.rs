@@ -99,6 +99,23 @@ fn a_content_larger_than_its_partition_is_refused_before_anything_is_written() {
     let error = fill(&disk, &table, &table.partitions[0], &vec![1; (2 << 20) + 1]).unwrap_err();
     assert!(matches!(error, AddError::Content { size_bytes: 2_097_152, .. }), "{error}");
     assert_eq!(disk.writes(), 0);
+    let whole = vec![0x5a; 2 << 20];
+    assert_eq!(fill(&disk, &table, &table.partitions[0], &whole).unwrap(), whole, "it may be as large");
+    assert!(disk.bytes()[1 << 20..3 << 20] == whole);
+}
+
+#[test]
+fn what_the_disk_did_not_keep_is_named_by_its_place() {
+    let own = 63 * MIB;
+    for (fault, place) in [
+        (Fault::ReadsWrong(own + 100), own + 100),
+        (Fault::Drops(own + 100), own),
+        (Fault::ReadsWrong(own + 64 * MIB - 1), own + 64 * MIB - 1),
+    ] {
+        let (disk, table) = disk(128, 512, &[(1, 1, 10)], &[fault]);
+        let error = add(&disk, &table, &wanted(64), &[0x5a; 4096]).unwrap_err();
+        assert!(matches!(error, AddError::Differs { offset } if offset == place), "{fault:?}: {error:?}");
+    }
 }
 
 #[test]
