@@ -311,8 +311,8 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Where the image is about as long as the disk, the new backup table lies in its tail. That table ends with the disk,
-    /// and so never before the tail.
+    /// Where the image is about as long as the disk, the new backup table lies in its tail. That table ends with the
+    /// disk, and so never before the tail.
     fn put_in_tail(&mut self, offset: u64, bytes: &[u8]) {
         let base = self.layout.tail.start;
         let start = offset.max(base);

@@ -309,18 +309,22 @@ mod tests {
 
     #[test]
     fn areas_become_whole_blocks_in_the_disk_each_once() {
-        for (areas, expected) in [
-            (vec![], vec![]),
-            (vec![5000..5001], vec![4096..8192]),
-            (vec![4096..8192, 8193..9000], vec![4096..12_288]),
-            (vec![4096..8192, 12_288..12_300], vec![4096..8192, 12_288..16_384]),
-            (vec![40_960..45_056, 0..1, 8000..20_000, 9000..10_000], vec![0..20_480, 40_960..45_056]),
+        type Areas<'a> = &'a [(u64, u64)];
+        let rows: [(Areas<'_>, Areas<'_>); 8] = [
+            (&[], &[]),
+            (&[(5000, 5001)], &[(4096, 8192)]),
+            (&[(4096, 8192), (8193, 9000)], &[(4096, 12_288)]),
+            (&[(4096, 8192), (12_288, 12_300)], &[(4096, 8192), (12_288, 16_384)]),
+            (&[(40_960, 45_056), (0, 1), (8000, 20_000), (9000, 10_000)], &[(0, 20_480), (40_960, 45_056)]),
             // Empty, behind the end, and beyond it.
-            (vec![8192..8192], vec![]),
-            (vec![45_056..50_000, 65_536..u64::MAX], vec![]),
-            (vec![40_000..u64::MAX], vec![36_864..45_056]),
-        ] {
-            assert_eq!(merge(areas.clone(), 45_056), expected, "{areas:?}");
+            (&[(8192, 8192)], &[]),
+            (&[(45_056, 50_000), (65_536, u64::MAX)], &[]),
+            (&[(40_000, u64::MAX)], &[(36_864, 45_056)]),
+        ];
+        for (areas, expected) in rows {
+            let merged = merge(areas.iter().map(|(start, end)| *start..*end).collect(), 45_056);
+            let merged: Vec<(u64, u64)> = merged.iter().map(|area| (area.start, area.end)).collect();
+            assert_eq!(merged, expected, "{areas:?}");
         }
     }
 }

@@ -285,12 +285,10 @@ mod tests {
         }
     }
 
+    type Downloaded = Result<(u64, Sha256), SourceError>;
+
     /// What a download says, and the pieces that it gives on.
-    fn downloaded(
-        data: &[u8],
-        expected: usize,
-        fails_at: Option<usize>,
-    ) -> (Result<(u64, Sha256), SourceError>, Vec<Option<Vec<u8>>>) {
+    fn downloaded(data: &[u8], expected: usize, fails_at: Option<usize>) -> (Downloaded, Vec<Option<Vec<u8>>>) {
         let (sender, receiver) = sync_channel(PIECES);
         let source = Slow { data, position: 0, reads: 0, fails_at };
         let result = download(source, expected as u64, &sender);

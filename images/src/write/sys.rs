@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_disk_is_not_opened_is_told_apart() {
+    fn a_busy_and_a_read_only_disk_are_errors_of_their_own() {
         let path = Path::new("/dev/sda");
         let why = |number: Errno| not_opened(path, io::Error::from_raw_os_error(number as i32));
         assert!(matches!(why(Errno::EBUSY), DiskOpenError::Busy { path: named } if named == path));

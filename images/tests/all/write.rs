@@ -4,7 +4,8 @@ use std::{cell::RefCell, os::unix::fs::MetadataExt, process::Command};
 
 use firesteel_images::write::{
     Aborted, DiskOpenError, DiskState, ExclusiveDisk, Inspected, SourceError, Unattended, WritableDisk, WriteControl,
-    WriteFailure, WritePhase, WriteProgress, WriteSpec, gpt, metadata, read_table, write_image,
+    WriteError, WriteEvidence, WriteFailure, WritePhase, WriteProgress, WriteSpec, gpt, metadata, read_table,
+    write_image,
 };
 use proptest::prelude::*;
 
@@ -82,14 +83,16 @@ fn an_image_without_gpt_is_written_as_it_is() {
     }
 }
 
+/// Why a write failed that changed nothing.
+fn untouched(disk: &TestDisk, result: Result<WriteEvidence, WriteError>) -> WriteFailure {
+    let error = result.unwrap_err();
+    assert!(matches!(error.state, DiskState::Unchanged), "{error}");
+    assert_eq!((disk.writes(), error.disk_changed()), (0, false));
+    error.failure
+}
+
 #[test]
 fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
-    let untouched = |disk: &TestDisk, result: Result<_, firesteel_images::write::WriteError>| {
-        let error = result.map(|_| ()).unwrap_err();
-        assert!(matches!(error.state, DiskState::Unchanged), "{error}");
-        assert_eq!((disk.writes(), error.disk_changed()), (0, false));
-        error.failure
-    };
     let image = gpt_image(16 * MIB, 512);
     let (stream, spec) = stream_of(&image);
 
@@ -127,7 +130,12 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
         let failure = untouched(disk, write_image(&cut_stream[..], disk, &cut_spec, &Unattended));
         assert!(matches!(failure, WriteFailure::Partition(_)), "{failure:?}");
     }
+}
 
+#[test]
+fn nothing_is_changed_when_the_start_of_the_source_is_bad() {
+    let (stream, spec) = stream_of(&gpt_image(16 * MIB, 512));
+    let disk = TestDisk::new(24 * MIB, 512, &[]);
     let failure = untouched(&disk, write_image(&b"not zstd at all"[..], &disk, &spec, &Unattended));
     assert!(matches!(failure, WriteFailure::Source { .. }));
 
@@ -135,7 +143,7 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
     assert!(matches!(failure, WriteFailure::Source { source: SourceError::Short { .. } }), "{failure:?}");
 
     // Less than the first piece of the image: nothing to judge it by.
-    let (short_stream, short_spec) = stream_of(&image[..MIB]);
+    let (short_stream, short_spec) = stream_of(&gpt_image(16 * MIB, 512)[..MIB]);
     let short_spec = WriteSpec { raw_bytes: 16 * MIB as u64, ..short_spec };
     let failure = untouched(&disk, write_image(&short_stream[..], &disk, &short_spec, &Unattended));
     let expected =
@@ -144,8 +152,9 @@ fn nothing_is_changed_when_the_image_does_not_suit_the_disk() {
 
     for (raw_bytes, is_whole) in [(0, false), (1000, false), (u64::MAX, false), (u64::MAX - 511, true)] {
         let bad = WriteSpec { raw_bytes, ..spec.clone() };
-        for disk in [&disk, &large_blocks] {
-            let failure = untouched(disk, write_image(&stream[..], disk, &bad, &Unattended));
+        for block_bytes in [512, 4096] {
+            let disk = TestDisk::new(24 * MIB, block_bytes, &[]);
+            let failure = untouched(&disk, write_image(&stream[..], &disk, &bad, &Unattended));
             let is_as_expected = match failure {
                 WriteFailure::NotWholeSectors { raw_bytes: found } => !is_whole && found == raw_bytes,
                 WriteFailure::DoesNotFit { raw_bytes: found, disk_bytes } => {
