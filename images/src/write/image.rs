@@ -311,13 +311,13 @@ impl<'a> ImageWriter<'a> {
         }
     }
 
-    /// Where the image is about as long as the disk, the new backup table lies in its tail. That table ends with the
-    /// disk, and so never before the tail.
+    /// Where the image is about as long as the disk, the new backup table lies in its tail.
     fn put_in_tail(&mut self, offset: u64, bytes: &[u8]) {
-        let base = self.layout.tail.start;
-        let start = offset.max(base);
-        if let Some(kept) = self.tail.get_mut(index(start - base)..) {
-            kept.copy_from_slice(&bytes[index(start - offset)..][..kept.len()]);
+        let table = offset..offset + bytes.len() as u64;
+        if let Some(Range { start, end }) = overlap(&self.layout.tail, &table) {
+            let base = self.layout.tail.start;
+            self.tail[index(start - base)..index(end - base)]
+                .copy_from_slice(&bytes[index(start - offset)..index(end - offset)]);
         }
     }
 }
