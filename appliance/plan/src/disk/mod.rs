@@ -9,6 +9,8 @@
 
 mod attachment;
 mod cleaning;
+#[cfg(test)]
+mod edges;
 mod hints;
 mod identity;
 mod mark;
