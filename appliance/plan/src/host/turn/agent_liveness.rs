@@ -110,4 +110,24 @@ mod tests {
         memory.retried_at = at(0).checked_add(HostTimeouts::default().quiet + SignedDuration::from_secs(1)).ok();
         assert!(!is_live(&erasing, &memory, -100, 400), "who asked to try again saw it silent");
     }
+
+    #[test]
+    fn a_drive_is_at_work_until_a_person_saw_its_agent_silent() {
+        let limits = HostTimeouts::default();
+        let (quiet, longest) = (limits.quiet.as_secs(), limits.erase_stall.as_secs());
+        for (retried, left, rebooted, now, is_at_work) in [
+            (None, false, false, longest, true),
+            (None, false, false, longest + 1, false),
+            (None, true, false, 1, false),
+            (None, false, true, 1, false),
+            (Some(quiet), false, false, 400, true),
+            (Some(quiet + 1), false, false, 400, false),
+        ] {
+            let erasing = AgentInputs { cannot_stop: Some("sanitize".into()), left, rebooted, ..agent(0) };
+            let memory = HostMemory { retried_at: retried.map(at), ..HostMemory::default() };
+            let found = drive_at_work(&erasing, &memory, &limits, at(now));
+            assert_eq!(found, is_at_work.then_some("sanitize"), "{retried:?} {left} {rebooted} {now}");
+        }
+        assert_eq!(drive_at_work(&agent(0), &HostMemory::default(), &limits, at(1)), None);
+    }
 }

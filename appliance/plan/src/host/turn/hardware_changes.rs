@@ -54,9 +54,11 @@ pub fn contents_lines(memory: &HostMemory, record: &HardwareRecord, disk: &DiskR
 mod tests {
     use firesteel_contents::DiskContents;
 
+    use firesteel_resources::{Image, RootDeviceHints};
+
     use super::*;
-    use crate::disk::DiskIdentity;
-    use crate::host::model::{IssuedPlan, PlanKind};
+    use crate::disk::{DiskChoice, DiskIdentity};
+    use crate::host::model::{DiskPlan, InstalledSystem, IssuedPlan, PlanKind};
 
     #[test]
     fn what_a_plan_may_have_changed_is_not_known_until_it_is_inspected_again() {
@@ -77,9 +79,42 @@ mod tests {
         acknowledge_changes(&mut memory, Some(&record));
         assert_eq!(memory.changed_disks.len(), 1);
         assert!(lines(&memory, &record)[0].contains("cleaned or written since"));
+        for (attempt, plan, is_since) in [(3, 1, true), (2, 9, true), (3, 2, false), (3, 3, false), (4, 1, false)] {
+            let record = HardwareRecord { attempt, plan, ..record.clone() };
+            assert_eq!(super::is_since(&memory, &record, &record.disks[0]), is_since, "{attempt} {plan}");
+        }
         record.plan = 3;
         assert_eq!(lines(&memory, &record), ["nothing"]);
         acknowledge_changes(&mut memory, Some(&record));
         assert!(memory.changed_disks.is_empty());
+    }
+
+    #[test]
+    fn the_disk_of_the_installed_system_is_named_as_that() {
+        let disk = |serial: &str| DiskRecord { serial: serial.into(), size_bytes: 1, ..DiskRecord::default() };
+        let named = |serial: &str| DiskIdentity { serial: serial.into(), size_bytes: 1, ..DiskIdentity::default() };
+        let record = HardwareRecord { disks: vec![disk("A"), disk("B")], ..HardwareRecord::default() };
+        let (system, unknown) = ("the host's system, which was", "not known: it was cleaned or written");
+        let silent = "not known: the agent did not tell";
+        for (target, is_applied, changed, expected) in [
+            ("A", true, "A", [system, silent]),
+            ("A", false, "A", [unknown, silent]),
+            ("A", true, "B", [silent, unknown]),
+            ("B", true, "B", [silent, system]),
+        ] {
+            let choice = DiskChoice { disk: named(target), ..DiskChoice::default() };
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            let disk = DiskPlan { choice, inspected_in: 1, hints: RootDeviceHints::default(), chosen_at: at };
+            let memory = HostMemory {
+                disk: Some(disk),
+                applied: is_applied.then(|| InstalledSystem::of_others(Image::default(), 1, at)),
+                changed_disks: vec![ChangedDisk { disk: named(changed), attempt: 1, plan: 1 }],
+                ..HostMemory::default()
+            };
+            for (disk, expected) in record.disks.iter().zip(expected) {
+                let lines = contents_lines(&memory, &record, disk);
+                assert!(lines[0].starts_with(expected) && lines.len() == 1, "{target} {changed}: {lines:?}");
+            }
+        }
     }
 }

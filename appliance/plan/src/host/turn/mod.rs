@@ -12,6 +12,8 @@ pub(crate) mod hardware_changes;
 pub(crate) mod history;
 mod login;
 pub(crate) mod slot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use attempt::{AgentPlanProgress, AgentPresence};
 pub(crate) use bmc::BmcCallProgress;
