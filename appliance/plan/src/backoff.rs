@@ -40,6 +40,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_delay_doubles_and_is_spread_by_the_last_digits_of_the_entropy() {
+        for (count, entropy, delay_s) in [
+            (0, 0, 120),
+            (1, 0, 120),
+            (1, 500, 90),
+            (1, 999, 61),
+            (1, 1000, 120),
+            (1, 7_250, 105),
+            (2, 500, 180),
+            (3, 100, 456),
+            (4, 0, 960),
+            (5, 0, 1800),
+            (5, 999, 961),
+            (9, 999, 1800),
+            (40, 0, 1800),
+        ] {
+            assert_eq!(delay(count, entropy), SignedDuration::from_secs(delay_s), "{count} {entropy}");
+        }
+    }
+
     proptest! {
         #[test]
         fn the_delay_lies_in_the_upper_half(count in 0_u32..40, entropy: u128) {

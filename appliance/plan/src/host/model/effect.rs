@@ -120,3 +120,25 @@ pub enum HostEffect {
         reason: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_beyond_its_bound_and_between_characters() {
+        let of = |bytes: usize| "x".repeat(bytes);
+        for (text, expected) in [
+            (String::new(), String::new()),
+            (of(2047), of(2047)),
+            (of(2048), of(2048)),
+            (of(2049), of(2045) + "…"),
+            (of(2044) + "ééé", of(2044) + "…"),
+            (of(9000), of(2045) + "…"),
+        ] {
+            let cut = bounded(text);
+            assert!(cut.len() <= TEXT_BYTES_MAX, "{}", cut.len());
+            assert_eq!(cut, expected);
+        }
+    }
+}

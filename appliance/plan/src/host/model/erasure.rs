@@ -79,3 +79,36 @@ impl WipeVerdict {
         (self.attempt, self.plan)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_erasure_is_named_by_its_boot_and_plan_and_held_for_what_was_not_seen() {
+        let erased = ErasureSummary {
+            method: CleaningMethod::Full,
+            disks: Vec::new(),
+            is_all: true,
+            is_whole: true,
+            proven: "erased".into(),
+            claimed: "erased, as its agent says".into(),
+        };
+        let at = Timestamp::UNIX_EPOCH;
+        for unverified in [Vec::new(), vec!["the host was not seen off".to_owned()]] {
+            let is_held = !unverified.is_empty();
+            let pending = PendingErasure {
+                attempt: 7,
+                plan: 3,
+                since: at,
+                erased: erased.clone(),
+                asked_at: None,
+                unverified: unverified.clone(),
+                accepted_at: None,
+            };
+            assert_eq!((pending.mark().as_str(), pending.is_held()), ("7/3", is_held));
+            let verdict = WipeVerdict { attempt: 7, plan: 3, unverified, off_before: None, off_after: Some(at) };
+            assert_eq!(verdict.mark(), (7, 3));
+        }
+    }
+}

@@ -142,3 +142,38 @@ impl HostTimeouts {
 fn erases(issued: Option<&IssuedPlan>) -> bool {
     issued.is_some_and(|issued| matches!(issued.plan, PlanKind::Erase(_)))
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::disk::{CleaningMethod, DiskIdentity, NextOwner};
+    use crate::host::model::orders::ErasePlan;
+
+    #[test]
+    fn an_erasure_alone_may_be_silent_and_stand_still_for_long() {
+        let erase = PlanKind::Erase(ErasePlan {
+            method: CleaningMethod::Quick,
+            disks: Vec::new(),
+            next: NextOwner::Same,
+            own_names: Vec::new(),
+            overridden: Vec::new(),
+            named: Vec::new(),
+        });
+        let limits = HostTimeouts::default();
+        for (plan, quiet_s, stall_s) in [
+            (None, 300, 1800),
+            (Some(PlanKind::Inspect), 300, 1800),
+            (Some(PlanKind::Clean { disk: DiskIdentity::default() }), 300, 1800),
+            (Some(PlanKind::PowerOff), 300, 1800),
+            (Some(erase), 3600, 45_720),
+        ] {
+            let at = Timestamp::UNIX_EPOCH;
+            let issued = plan.map(|plan| IssuedPlan { number: 1, plan, issued_at: at, stopped: None });
+            let found = (limits.quiet_with(issued.as_ref()), limits.stall_with(issued.as_ref()));
+            let expected = (SignedDuration::from_secs(quiet_s), SignedDuration::from_secs(stall_s));
+            assert_eq!(found, expected, "{issued:?}");
+        }
+    }
+}

@@ -221,3 +221,50 @@ impl ChangedDisk {
         (self.attempt, self.plan) > (record.attempt, record.plan)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tombstone_names_the_disk_or_all_of_them_and_when_it_is_over() {
+        let any = "any disk of this machine may hold what host default/old left, which was let go uncleaned at \
+                   1970-01-01T00:00:00Z, until all of them are erased (annotation firesteel.dev/cleaning, scope all)";
+        let one = "the disk sda may hold what host default/old left on it, which was let go uncleaned at \
+                   1970-01-01T00:00:00Z";
+        let erased = format!("{one}, until it is erased (annotation firesteel.dev/cleaning)");
+        for (disk, of_tenant, expected) in
+            [("", false, any), ("", true, any), ("sda", false, one), ("sda", true, erased.as_str())]
+        {
+            let tombstone = Tombstone {
+                host: "default/old".into(),
+                disk: disk.into(),
+                at: Timestamp::UNIX_EPOCH,
+                of_tenant,
+                is_settled: false,
+                is_told_only: false,
+            };
+            assert_eq!(tombstone.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_freeze_has_a_word_for_each_cause() {
+        for (why, word) in [
+            (FrozenWhy::NewerThanStore, "NewerThanStore"),
+            (FrozenWhy::OfAnotherStore, "OfAnotherStore"),
+            (FrozenWhy::OfAnotherHost, "OfAnotherHost"),
+            (FrozenWhy::MarkUnknown, "MarkUnknown"),
+            (FrozenWhy::Unread, "Unread"),
+        ] {
+            assert_eq!(why.word(), word);
+        }
+    }
+
+    #[test]
+    fn an_os_reports_itself_where_it_was_handed_a_config_to_fetch() {
+        let installed = InstalledSystem::of_others(Image::default(), 1, Timestamp::UNIX_EPOCH);
+        assert!(!installed.reports_running());
+        assert!(InstalledSystem { configs: vec!["worker".into()], ..installed }.reports_running());
+    }
+}

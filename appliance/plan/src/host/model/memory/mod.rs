@@ -277,3 +277,74 @@ fn is_so(value: &bool) -> bool {
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_word_and_what_it_means_for_the_host() {
+        use HostState as H;
+        use ProvisioningState as P;
+        for (state, word, gets_agent, has_os, works) in [
+            (H::New, P::New, false, false, false),
+            (H::Unmanaged, P::Unmanaged, true, false, false),
+            (H::Registering, P::Registering, true, false, true),
+            (H::Inspecting, P::Inspecting, true, false, true),
+            (H::Preparing, P::Preparing, true, false, true),
+            (H::Available, P::Available, true, false, false),
+            (H::Provisioning, P::Provisioning, true, false, true),
+            (H::Provisioned, P::Provisioned, false, true, false),
+            (H::ExternallyProvisioned, P::ExternallyProvisioned, false, true, false),
+            (H::Deprovisioning, P::Deprovisioning, true, false, true),
+            (H::PoweringOff, P::PoweringOff, false, false, true),
+            (H::Deleting, P::Deleting, false, false, true),
+        ] {
+            let found = (state.word(), state.gets_agent(), state.has_os(), state.is_working());
+            assert_eq!(found, (word, gets_agent, has_os, works), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_goes_leaves_data_unless_it_was_detached_with_its_os() {
+        let applied = InstalledSystem::of_others(Image::default(), 1, Timestamp::UNIX_EPOCH);
+        for (is_dirty, has_tenant, holds_unknown, is_detached, has_os, leaves) in [
+            (false, false, false, false, false, false),
+            (true, false, false, false, false, true),
+            (false, true, false, false, false, true),
+            (false, false, true, false, false, true),
+            (true, true, true, false, true, true),
+            (true, true, true, true, false, true),
+            (true, true, true, true, true, false),
+            (false, false, false, true, true, false),
+            (false, false, false, false, true, false),
+        ] {
+            let memory = HostMemory {
+                disk_dirty: is_dirty,
+                tenant: has_tenant.then(|| "HostClaim /x".to_owned()),
+                holds_unknown,
+                detached: is_detached.then_some(Timestamp::UNIX_EPOCH),
+                applied: has_os.then(|| applied.clone()),
+                ..HostMemory::default()
+            };
+            assert_eq!(memory.leaves_data(), leaves, "{memory:?}");
+        }
+    }
+
+    /// What an earlier version did not store has the value that it stood for.
+    #[test]
+    fn what_is_as_it_was_before_is_not_stored() {
+        for (opened, timeline, keys) in [(true, 0, ""), (false, 0, "opened"), (true, 2, "timeline"), (false, 2, "both")]
+        {
+            let memory = HostMemory { opened, timeline, ..HostMemory::default() };
+            let stored = serde_json::to_value(&memory).unwrap();
+            let has = |key: &str| stored.get(key).is_some();
+            assert_eq!(has("opened"), ["opened", "both"].contains(&keys), "{stored}");
+            assert_eq!(has("timeline"), ["timeline", "both"].contains(&keys), "{stored}");
+            assert_eq!(serde_json::from_value::<HostMemory>(stored).unwrap(), memory);
+        }
+        let boot = serde_json::to_value(BootWait::new(Timestamp::UNIX_EPOCH, true)).unwrap();
+        assert_eq!(boot, serde_json::json!({"since": "1970-01-01T00:00:00Z", "powered": true}));
+    }
+}
