@@ -25,6 +25,9 @@
 //!
 //! Messages are ours: each says in words why the host is where it is.
 
+#[cfg(test)]
+mod tests;
+
 use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
 use jiff::Timestamp;
 

@@ -5,6 +5,9 @@
 //! after a conflict is not counted twice. Only a deletion that is held up is counted at each look, as upstream
 //! does it: nothing changes there.
 
+#[cfg(test)]
+mod tests;
+
 use firesteel_resources::bare_metal_host::annotations::DeleteAction;
 use firesteel_resources::bare_metal_host::{ErrorType, OperationMetric, ProvisioningState, requests};
 

@@ -128,7 +128,119 @@ pub fn of_fleet(hosts: impl IntoIterator<Item = HostOutlook>) -> HostOutlook {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use firesteel_resources::BareMetalHost;
+    use firesteel_resources::bare_metal_host::ErrorType;
+
     use super::*;
+    use crate::host::model::{
+        BootWait, CredentialsUsed, FleetHalt, Frozen, FrozenWhy, HeldPlan, HostFailure, HostState, IssuedPlan, PlanKind,
+    };
+
+    #[test]
+    fn each_outlook_has_its_word() {
+        use HostOutlook::{Done, Progressing, WillNotFinish};
+        assert_eq!(
+            [Done, Progressing, WillNotFinish].map(HostOutlook::word),
+            ["done", "progressing", "will-not-finish"]
+        );
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn a_host_comes_on_within_its_limit_from_its_last_move() {
+        let within = SignedDuration::from_secs(1200);
+        let prospect = Prospect::ComesOn { since: at(0), within };
+        for (progress, now, expected) in [
+            (None, 1200, HostOutlook::Progressing),
+            (None, 1201, HostOutlook::WillNotFinish),
+            (Some(-9), 1200, HostOutlook::Progressing),
+            (Some(-9), 1201, HostOutlook::WillNotFinish),
+            (Some(100), 1300, HostOutlook::Progressing),
+            (Some(100), 1301, HostOutlook::WillNotFinish),
+        ] {
+            assert_eq!(prospect.at(progress.map(at), at(now)), expected, "{progress:?} {now}");
+        }
+        let done = Prospect::Is(HostOutlook::Done);
+        assert_eq!(done.at(None, at(9000)), HostOutlook::Done);
+    }
+
+    fn failure(retry_at: Option<i64>, until_edit: bool) -> Option<HostFailure> {
+        let (kind, message) = (ErrorType::Provisioning, "it failed".to_owned());
+        let retry_at = retry_at.map(at);
+        Some(HostFailure { kind, message, count: 1, at: at(0), retry_at, until_edit, inputs: String::new() })
+    }
+
+    fn frozen() -> Frozen {
+        let (disk, message) = ("sda".to_owned(), "it gives an error".to_owned());
+        Frozen { why: FrozenWhy::Unread, disk, guid: String::new(), message, since: at(0) }
+    }
+
+    #[test]
+    fn what_is_expected_of_a_host_follows_from_what_is_in_its_way() {
+        use HostOutlook::{Done, Progressing, WillNotFinish};
+        type Change = fn(&mut HostInputs);
+        let hold = |seen: &mut HostInputs| seen.memory.held = Some(HeldPlan { since: at(0), until: None });
+        let comes_on = |since| Prospect::ComesOn { since: at(since), within: SignedDuration::from_mins(30) };
+        let rows: [(&str, Change, Prospect); 17] = [
+            ("it works", |_| {}, comes_on(0)),
+            ("it is paused", |seen| annotate(seen, annotations::PAUSED), Prospect::Is(Done)),
+            ("it is detached", |seen| seen.memory.detached = Some(at(0)), Prospect::Is(Done)),
+            ("it rests", |seen| seen.memory.state = HostState::Available, Prospect::Is(Done)),
+            ("its login is refused", |seen| seen.memory.bmc.refused_credentials = used(), Prospect::Is(WillNotFinish)),
+            ("it is frozen", |seen| seen.memory.frozen = Some(frozen()), Prospect::Is(WillNotFinish)),
+            ("it tries again", |seen| seen.memory.failure = failure(Some(9), false), Prospect::Is(Progressing)),
+            ("an edit is due", |seen| seen.memory.failure = failure(None, true), Prospect::Is(WillNotFinish)),
+            (
+                "an edit is due by then",
+                |seen| seen.memory.failure = failure(Some(9), true),
+                Prospect::Is(WillNotFinish),
+            ),
+            ("an obstacle stays", |seen| seen.memory.failure = failure(None, false), Prospect::Is(WillNotFinish)),
+            ("it waits for a slot", |seen| seen.memory.delayed = Some(at(0)), Prospect::Is(Progressing)),
+            ("the gate is shut, and not in its way", |seen| seen.halt = halt(), comes_on(0)),
+            ("it was held, and the gate is open", hold, comes_on(0)),
+            ("it came on with its plan", |seen| seen.memory.plan = plan(50), comes_on(50)),
+            ("it came on with its boot", |seen| seen.memory.boot = Some(BootWait::new(at(60), true)), comes_on(60)),
+            ("it was let go on", |seen| seen.memory.held = held_until(70), comes_on(70)),
+            ("it was let go on before its state", |seen| seen.memory.held = held_until(-1), comes_on(0)),
+        ];
+        for (name, change, expected) in rows {
+            let memory = HostMemory { state: HostState::Provisioning, since: at(0), ..HostMemory::default() };
+            let mut seen = HostInputs::new(BareMetalHost::default(), memory, at(-9), 0);
+            change(&mut seen);
+            assert_eq!(prospect(&seen.memory, &seen), expected, "{name}");
+            let is_set_aside = name == "it is paused" || name == "it is detached";
+            assert_eq!(super::is_set_aside(&seen.memory, &seen), is_set_aside, "{name}");
+            assert!(!is_held_up(&seen.memory, &seen), "{name}");
+            hold(&mut seen);
+            seen.halt = halt();
+            assert!(is_held_up(&seen.memory, &seen), "{name}, and it is held");
+        }
+    }
+
+    fn annotate(seen: &mut HostInputs, key: &str) {
+        seen.host.metadata.annotations.insert(key.into(), String::new());
+    }
+
+    fn used() -> Option<CredentialsUsed> {
+        Some(CredentialsUsed { secret: "s".into(), version: "1".into() })
+    }
+
+    fn halt() -> Option<FleetHalt> {
+        Some(FleetHalt { who: "ann".into(), why: String::new(), since: at(0) })
+    }
+
+    fn plan(second: i64) -> Option<IssuedPlan> {
+        Some(IssuedPlan { number: 1, plan: PlanKind::Inspect, issued_at: at(second), stopped: None })
+    }
+
+    fn held_until(second: i64) -> Option<HeldPlan> {
+        Some(HeldPlan { since: at(-9), until: Some(at(second)) })
+    }
 
     #[test]
     fn a_fleet_progresses_while_any_host_does() {

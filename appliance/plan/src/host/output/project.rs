@@ -136,3 +136,150 @@ fn credentials(used: Option<&CredentialsUsed>, seen: &HostInputs) -> Credentials
         credentials_version: used.version.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use firesteel_resources::bare_metal_host::{BmcDetails, BootMode, ErrorType, ProvisioningState};
+    use firesteel_resources::{BareMetalHost, Image, RootDeviceHints};
+
+    use super::*;
+    use crate::disk::DiskChoice;
+    use crate::host::model::{DiskPlan, HostFailure, InstalledSystem};
+    use crate::host::turn::tests::{agent, at};
+
+    fn seen(memory: HostMemory, has_bmc: bool) -> HostInputs {
+        let mut host = BareMetalHost::default();
+        host.metadata.namespace = "default".into();
+        let bmc = BmcDetails { address: "redfish://b/1".into(), credentials_name: "s".into(), ..BmcDetails::default() };
+        host.spec.bmc = has_bmc.then_some(bmc);
+        HostInputs::new(host, memory, at(-9), 0)
+    }
+
+    fn shown(seen: &HostInputs, now: i64) -> BareMetalHostStatus {
+        project(&seen.memory, seen, &HostReason::new("it is so"), at(now))
+    }
+
+    #[test]
+    fn the_first_that_holds_is_the_operational_status() {
+        use HostState::{Available, New, Unmanaged};
+        let failure = HostFailure {
+            kind: ErrorType::Inspection,
+            message: "no sysfs".into(),
+            count: 3,
+            at: at(-1),
+            retry_at: None,
+            until_edit: false,
+            inputs: String::new(),
+        };
+        for (is_detached, is_delayed, has_failed, state, expected) in [
+            (true, true, true, Available, OperationalStatus::Detached),
+            (false, true, true, Available, OperationalStatus::Delayed),
+            (false, false, true, New, OperationalStatus::Error),
+            (false, false, false, New, OperationalStatus::Empty),
+            (false, false, false, Unmanaged, OperationalStatus::Discovered),
+            (false, false, false, Available, OperationalStatus::Ok),
+        ] {
+            let memory = HostMemory {
+                state,
+                detached: is_detached.then(|| at(-1)),
+                delayed: is_delayed.then(|| at(-1)),
+                failure: has_failed.then(|| failure.clone()),
+                ..HostMemory::default()
+            };
+            let status = shown(&seen(memory, true), 0);
+            assert_eq!(status.operational_status, expected);
+            let error = (status.error_type, status.error_message.as_str(), status.error_count);
+            let none = (None, "", 0);
+            assert_eq!(error, if has_failed { (Some(ErrorType::Inspection), "no sysfs", 3) } else { none });
+        }
+    }
+
+    #[test]
+    fn a_host_is_on_by_its_bmc_or_else_by_what_is_heard_of_it() {
+        use HostState::{Available, Provisioned};
+        for (name, power, has_bmc, agent_of, left, runs, state, was_on, expected) in [
+            ("the BMC says on", HostPower::On, true, None, false, false, Available, false, true),
+            ("the BMC says off", HostPower::Off, true, Some(5), false, true, Provisioned, true, false),
+            ("it was on", HostPower::Unknown, true, None, false, false, Available, true, true),
+            ("it was off", HostPower::Unknown, true, Some(5), false, true, Provisioned, false, false),
+            ("its agent reports", HostPower::Unknown, false, Some(5), false, false, Available, false, true),
+            ("its agent left", HostPower::Unknown, false, Some(5), true, false, Available, true, false),
+            ("the agent of another boot", HostPower::Unknown, false, Some(4), false, false, Available, true, false),
+            ("its OS reported", HostPower::Unknown, false, None, false, true, Provisioned, false, true),
+            ("an OS that is gone reported", HostPower::Unknown, false, None, false, true, Available, true, false),
+            ("its OS is silent", HostPower::Unknown, false, None, false, false, Provisioned, true, false),
+        ] {
+            let mut seen = seen(HostMemory { state, attempt: 5, ..HostMemory::default() }, has_bmc);
+            seen.bmc.power = power;
+            seen.agent = agent_of.map(|attempt| crate::host::AgentInputs { attempt, left, ..agent(0) });
+            seen.instance.running_at = runs.then(|| at(-1));
+            seen.host.status = Some(BareMetalHostStatus { powered_on: was_on, ..BareMetalHostStatus::default() });
+            assert_eq!(shown(&seen, 0).powered_on, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_status_names_what_is_installed_and_how() {
+        let hinted = |model: &str| RootDeviceHints { model: model.into(), ..RootDeviceHints::default() };
+        let plan = |hints| DiskPlan { choice: DiskChoice::default(), inspected_in: 1, hints, chosen_at: at(-1) };
+        for (disk, prepared, expected) in [
+            (None, None, None),
+            (None, Some(hinted("P")), Some(hinted("P"))),
+            (Some(plan(hinted("D"))), Some(hinted("P")), Some(hinted("D"))),
+            (Some(plan(hinted(""))), Some(hinted("P")), None),
+        ] {
+            let image = Image { url: "http://images/one".into(), ..Image::default() };
+            let used = |version: &str| Some(CredentialsUsed { secret: "s".into(), version: version.into() });
+            let mut memory = HostMemory { id: "x".into(), disk, prepared_hints: prepared, ..HostMemory::default() };
+            memory.state = HostState::Deprovisioning;
+            memory.applied = Some(InstalledSystem::of_others(image.clone(), 1, at(-1)));
+            (memory.bmc.good_credentials, memory.bmc.tried_credentials) = (used("1"), used("2"));
+            let mut seen = seen(memory, true);
+            seen.host.spec.boot_mode = Some(BootMode::Legacy);
+            let status = shown(&seen, 0);
+            let shown = status.provisioning;
+            assert_eq!((shown.state, shown.id.as_str()), (ProvisioningState::Deprovisioning, "x"));
+            assert_eq!((shown.image, shown.root_device_hints), (Some(image), expected));
+            assert_eq!(shown.boot_mode, Some(BootMode::Legacy));
+            let secret = Some(SecretReference { name: "s".into(), namespace: "default".into() });
+            for (credentials, version) in [(status.good_credentials, "1"), (status.tried_credentials, "2")] {
+                assert_eq!(
+                    (credentials.credentials, credentials.credentials_version.as_str()),
+                    (secret.clone(), version)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_those_that_are_over_go() {
+        let mut seen = seen(HostMemory::default(), true);
+        let condition = |type_: &str| Condition::new(type_, true, "So", "");
+        let conditions = ["FieldsActedOn", DAMAGED, "example.com/Foreign"].map(condition).to_vec();
+        seen.host.status = Some(BareMetalHostStatus { conditions, ..BareMetalHostStatus::default() });
+        let first = shown(&seen, 0);
+        let has = |name: &str| first.conditions.iter().any(|condition| condition.type_ == name);
+        assert!(has("example.com/Foreign") && has("Ready") && !has("FieldsActedOn") && !has(DAMAGED));
+        assert_eq!(first.last_updated, Some(at(0)));
+        seen.host.status = Some(first.clone());
+        assert_eq!(shown(&seen, 60), first, "nothing new, so nothing is written");
+        seen.memory.state = HostState::Registering;
+        assert_eq!(shown(&seen, 60).last_updated, Some(at(60)));
+    }
+
+    #[test]
+    fn a_moved_host_brings_its_hardware_along_once() {
+        let mut seen = seen(HostMemory::default(), true);
+        let moved = r#"{"provisioning":{"state":"available","ID":"x"},"operationHistory":{"inspect":{},"register":{},
+                        "provision":{},"deprovision":{}},"poweredOn":true,"errorMessage":"","hardwareProfile":"",
+                        "hardware":{"ramMebibytes":4096}}"#;
+        let ram = |seen: &HostInputs| shown(seen, 0).hardware.map(|hardware| hardware.ram_mebibytes);
+        assert_eq!(ram(&seen), None);
+        seen.host.metadata.annotations.insert(annotations::STATUS_OF.into(), moved.into());
+        assert_eq!(ram(&seen), Some(4096));
+        let last_updated = Some(at(-1));
+        seen.host.status = Some(BareMetalHostStatus { last_updated, ..BareMetalHostStatus::default() });
+        assert_eq!(ram(&seen), None, "it has a status of its own");
+    }
+}

@@ -13,7 +13,7 @@ pub(crate) mod history;
 mod login;
 pub(crate) mod slot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use attempt::{AgentPlanProgress, AgentPresence};
 pub(crate) use bmc::BmcCallProgress;

@@ -19,7 +19,7 @@ use crate::host::model::{
 use crate::host::turn::StepDraft;
 
 /// So many seconds after the step's own time, which is [`at`] zero.
-pub(super) fn at(second: i64) -> Timestamp {
+pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
@@ -48,7 +48,7 @@ fn in_state(state: HostState) -> HostMemory {
 }
 
 /// The agent of attempt 5, heard so many seconds ago.
-fn agent(heard: i64) -> AgentInputs {
+pub(crate) fn agent(heard: i64) -> AgentInputs {
     AgentInputs {
         attempt: 5,
         bound_at: at(-100_000),
