@@ -129,6 +129,25 @@ fn power_and_reboots_are_not_held() {
     assert_eq!(held(&world).map(|(status, ..)| status), Some(ConditionStatus::True), "said on every host");
 }
 
+/// Its owner keeps the disks: the host is not taken from its OS for a deletion that cannot go on.
+#[test]
+fn a_locked_host_keeps_its_os_until_it_is_unlocked_although_it_is_deleted() {
+    let mut world = World::new();
+    world.run();
+    world.annotate(annotations::LOCK, "audit");
+    world.delete();
+    for _ in 0..5 {
+        world.settle();
+        world.pass(600);
+    }
+    assert_eq!((world.state(), world.memory().failure.as_ref()), (S::Provisioned, None));
+    assert!(world.reason().contains("firesteel unlock a"), "{}", world.reason());
+    assert_eq!(plans(&world, |plan| matches!(plan, PlanKind::Clean { .. })), 0);
+    world.seen.host.metadata.annotations.clear();
+    world.run();
+    assert!(world.gone, "{:?} {}", world.state(), world.reason());
+}
+
 /// Receipts and deadlines of a clock that is wrong are wrong, so nothing is destroyed by it.
 #[test]
 fn while_the_clock_is_doubted_a_host_goes_as_far_as_its_disk() {

@@ -56,6 +56,28 @@ fn own_changes_are_those_of_the_list() {
     assert_eq!(rows.len(), listed.len());
 }
 
+#[test]
+fn a_change_that_is_in_no_table_is_not_legal() {
+    let states = [
+        S::New,
+        S::Unmanaged,
+        S::Registering,
+        S::Inspecting,
+        S::Preparing,
+        S::Available,
+        S::Provisioning,
+        S::Provisioned,
+        S::ExternallyProvisioned,
+        S::Deprovisioning,
+        S::PoweringOff,
+        S::Deleting,
+    ];
+    let pairs = states.into_iter().flat_map(|from| states.map(|to| (from, to)));
+    let legal = pairs.filter(|(from, to)| is_legal(*from, *to)).count();
+    assert_eq!(legal, states.len() + EDGES.len(), "those of the table, and to stay");
+    assert!(!is_legal(S::Provisioned, S::Provisioning) && !is_legal(S::Deleting, S::Available));
+}
+
 /// Random lives until the planner has made every change of the table; another one would be a bug that the
 /// properties find.
 #[test]

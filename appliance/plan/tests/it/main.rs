@@ -26,6 +26,7 @@ mod moved;
 mod overrides;
 mod paths;
 mod policy;
+mod previews;
 mod properties;
 mod requests;
 mod restored;
