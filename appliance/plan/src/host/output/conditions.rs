@@ -25,9 +25,6 @@
 //!
 //! Messages are ours: each says in words why the host is where it is.
 
-#[cfg(test)]
-mod tests;
-
 use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
 use jiff::Timestamp;
 
@@ -355,3 +352,6 @@ fn running(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Condition 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

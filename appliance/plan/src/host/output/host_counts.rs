@@ -5,9 +5,6 @@
 //! after a conflict is not counted twice. Only a deletion that is held up is counted at each look, as upstream
 //! does it: nothing changes there.
 
-#[cfg(test)]
-mod tests;
-
 use firesteel_resources::bare_metal_host::annotations::DeleteAction;
 use firesteel_resources::bare_metal_host::{ErrorType, OperationMetric, ProvisioningState, requests};
 
@@ -203,3 +200,6 @@ fn ends(seen: &HostInputs, step: &HostStep) -> Vec<HostCount> {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests;

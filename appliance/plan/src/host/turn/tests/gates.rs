@@ -63,6 +63,49 @@ fn an_obstacle_behind_a_shut_gate_is_looked_at_again_unless_the_host_rests() {
     }
 }
 
+type May = fn(&mut StepDraft<'_>) -> Result<(), HostReason>;
+
+#[test]
+fn a_host_is_not_taken_towards_a_change_that_is_not_made() {
+    let frozen = Frozen {
+        why: FrozenWhy::Unread,
+        disk: "sda".into(),
+        guid: String::new(),
+        message: "sda gives an error".into(),
+        since: at(-1),
+    };
+    for (is_locked, is_frozen, towards, from_rest, change) in [
+        (false, false, None, None, None),
+        (true, false, Some(LOCKED), Some(LOCKED), Some(LOCKED)),
+        (false, true, Some("sda gives an error"), None, Some("sda gives an error")),
+        (true, true, Some(LOCKED), Some(LOCKED), Some("sda gives an error")),
+    ] {
+        let frozen = is_frozen.then(|| frozen.clone());
+        let memory = HostMemory { frozen, ..in_state(HostState::Provisioning) };
+        let mut seen = if is_locked { locked(memory) } else { seen(memory) };
+        seen.hardware = Some(HardwareRecord::default());
+        let asked: [May; 3] = [
+            |turn| gate::may_go_on(turn, ErrorType::Provisioning),
+            gate::wait_while_locked,
+            |turn| gate::may_destroy(turn, ErrorType::Provisioning),
+        ];
+        let said = asked.map(|may| may(&mut draft(&seen)).err().map(|reason| reason.text));
+        let expected = [towards, from_rest, change].map(|text| text.map(str::to_owned));
+        assert_eq!(said, expected, "{is_locked} {is_frozen}");
+    }
+}
+
+/// A machine that is slower than others has limits of its own.
+#[test]
+fn the_limits_of_a_step_are_those_in_force() {
+    let mut seen = locked(in_state(HostState::Provisioning));
+    (seen.limits.stall, seen.limits.slot_poll) = (secs(7000), secs(90));
+    let mut turn = draft(&seen);
+    let reason = gate::wait_while_locked(&mut turn).unwrap_err();
+    let step = turn.finish(reason);
+    assert_eq!((step.memory.deadline, step.wake), (Some(at(7000)), Some(secs(90))));
+}
+
 fn held(since: i64, until: Option<i64>) -> Option<HeldPlan> {
     Some(HeldPlan { since: at(since), until: until.map(at) })
 }
