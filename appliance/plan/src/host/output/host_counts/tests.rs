@@ -57,7 +57,7 @@ fn what_begins_is_counted_once() {
     let rows: [(&str, Change, &[HostCount]); 13] = [
         ("nothing", |_, _| {}, &[]),
         ("the next boot", |_, step| step.memory.attempt = 6, &[HostCount::AttemptBegun]),
-        ("a boot of before", |_, step| step.memory.attempt = 4, &[]),
+        ("an earlier boot", |_, step| step.memory.attempt = 4, &[]),
         ("a claim", |_, step| step.memory.claimants = claimed(), &[HostCount::SecondClaimant]),
         ("the same claim", |seen, step| (seen.memory.claimants, step.memory.claimants) = (claimed(), claimed()), &[]),
         ("the end of a claim", |seen, _| seen.memory.claimants = claimed(), &[]),
