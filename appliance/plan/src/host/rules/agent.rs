@@ -222,3 +222,162 @@ pub(crate) fn stop_locked(turn: &mut StepDraft<'_>) -> Result<bool, HostReason> 
     stop(turn, &shut.text)?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::model::{
+        BmcCall, HeldSlot, HostFailure, HostInputs, HostMemory, IssuedPlan, PendingCall, WritePlanRef,
+    };
+    use crate::host::rules::sample::{agent, at, now, with_bmc, without_bmc};
+
+    fn plan(plan: PlanKind) -> Option<IssuedPlan> {
+        Some(IssuedPlan { number: 1, plan, issued_at: now(), stopped: None })
+    }
+
+    /// The delay of a failure holds a new boot up, and nothing that is under way.
+    #[test]
+    fn only_a_boot_that_begins_waits_for_the_delay_of_a_failure() {
+        let mut base = with_bmc(HostState::Inspecting);
+        base.memory.failure = Some(HostFailure {
+            kind: ErrorType::Inspection,
+            message: "no hello".into(),
+            count: 1,
+            at: at(-10),
+            retry_at: Some(at(50)),
+            until_edit: false,
+            inputs: StepDraft::new(&base, now()).inputs(),
+        });
+        let admitted = HeldSlot { since: now(), resumed: false };
+        type Change = Box<dyn Fn(&mut HostInputs)>;
+        let rows: Vec<(&str, Change, bool)> = vec![
+            ("nothing is under way", Box::new(|_| {}), false),
+            ("a boot is awaited", Box::new(|seen| seen.memory.boot = Some(BootWait::new(now(), true))), true),
+            ("a plan is issued", Box::new(|seen| seen.memory.plan = plan(PlanKind::Inspect)), true),
+            ("it has its slot", Box::new(move |seen| seen.memory.admitted = Some(admitted.clone())), true),
+            ("its agent is there", Box::new(|seen| seen.agent = Some(agent(3))), true),
+        ];
+        for (what, change, begins) in rows {
+            let mut seen = base.clone();
+            change(&mut seen);
+            let mut turn = StepDraft::new(&seen, now());
+            assert_eq!(may_begin(&mut turn).is_ok(), begins, "{what}");
+        }
+        let mut seen = without_bmc(HostState::Inspecting);
+        let inputs = StepDraft::new(&seen, now()).inputs();
+        seen.memory.failure = base.memory.failure.map(|failure| HostFailure { inputs, ..failure });
+        assert!(may_begin(&mut StepDraft::new(&seen, now())).is_ok(), "it is booted by hand");
+    }
+
+    /// What comes back by itself may have the next attempt, but for an OS that was written and an erasure to prove.
+    #[test]
+    fn the_next_attempt_is_open_only_to_an_agent_that_comes_back_by_itself() {
+        struct Row(&'static str, fn(&mut HostInputs), bool);
+        let rows = [
+            Row("it boots again", |seen| seen.agent.iter_mut().for_each(|agent| agent.rebooted = true), true),
+            Row("its attempt is spent", |seen| (seen.agent, seen.spent_attempt) = (None, Some(3)), true),
+            Row("it left", |seen| seen.agent.iter_mut().for_each(|agent| agent.left = true), false),
+            Row(
+                "it boots again in its write",
+                |seen| {
+                    seen.agent.iter_mut().for_each(|agent| agent.rebooted = true);
+                    seen.memory.written = written(3);
+                },
+                true,
+            ),
+            Row(
+                "it left for the OS that it wrote",
+                |seen| {
+                    seen.agent.iter_mut().for_each(|agent| (agent.left, agent.rebooted) = (true, true));
+                    seen.memory.written = written(3);
+                },
+                false,
+            ),
+            Row(
+                "it left, and an earlier one wrote",
+                |seen| {
+                    seen.agent.iter_mut().for_each(|agent| (agent.left, agent.rebooted) = (true, true));
+                    seen.memory.written = written(2);
+                },
+                true,
+            ),
+            Row(
+                "an erasure is next",
+                |seen| {
+                    seen.agent.iter_mut().for_each(|agent| agent.rebooted = true);
+                    seen.memory.state = HostState::Deprovisioning;
+                    seen.memory.tenant = Some("one".into());
+                },
+                false,
+            ),
+        ];
+        for Row(what, change, is_open) in rows {
+            let mut seen = with_bmc(HostState::Inspecting);
+            seen.agent = Some(agent(3));
+            change(&mut seen);
+            let mut turn = StepDraft::new(&seen, now());
+            spend(&mut turn);
+            let HostMemory { attempt, opened, boot, .. } = &turn.memory;
+            assert_eq!((*attempt, *opened), (4, is_open), "{what}");
+            assert_eq!(*boot, is_open.then(|| BootWait::new(now(), true)), "{what}");
+        }
+        // Without a BMC any boot is by hand, and the OS that was written may be who asks.
+        for (rebooted, is_awaited) in [(true, true), (false, false)] {
+            let mut seen = without_bmc(HostState::Inspecting);
+            seen.agent = Some(AgentInputs { rebooted, left: true, ..agent(3) });
+            seen.memory.written = written(3);
+            let mut turn = StepDraft::new(&seen, now());
+            spend(&mut turn);
+            assert_eq!((turn.memory.opened, turn.memory.boot.is_some()), (true, is_awaited), "{rebooted}");
+        }
+    }
+
+    fn written(attempt: u64) -> Option<WritePlanRef> {
+        Some(WritePlanRef { attempt, plan: 2, disk_guid: String::new() })
+    }
+
+    #[test]
+    fn a_hello_ends_only_the_order_to_boot_and_not_while_it_runs() {
+        for (action, in_flight, is_kept) in [
+            (BmcAction::NetBoot, false, false),
+            (BmcAction::NetBoot, true, true),
+            (BmcAction::Probe, false, true),
+            (BmcAction::Probe, true, true),
+        ] {
+            let mut seen = with_bmc(HostState::Inspecting);
+            let call = BmcCall { ticket: 5, action };
+            seen.memory.bmc.call = Some(PendingCall { call, asked_at: now(), inputs: String::new() });
+            seen.bmc.in_flight = in_flight;
+            let mut turn = StepDraft::new(&seen, now());
+            drop_net_boot(&mut turn);
+            assert_eq!(turn.memory.bmc.call.is_some(), is_kept, "{action:?} {in_flight}");
+        }
+    }
+
+    /// It is a failure when the agent cannot hold its work any longer, and an obstacle before that.
+    #[test]
+    fn without_a_bmc_a_quiet_agent_is_a_failure_after_an_hour() {
+        for (silent_s, is_failure) in [(301, false), (3600, false), (3601, true)] {
+            let mut seen = without_bmc(HostState::Inspecting);
+            seen.agent = Some(AgentInputs { last_report_at: at(-silent_s), ..agent(3) });
+            let mut turn = StepDraft::new(&seen, now());
+            let reason = quiet(&mut turn, ErrorType::Inspection);
+            assert!(reason.text.contains("a person must reboot the host"), "{}", reason.text);
+            let failure = turn.memory.failure.as_ref().map(|failure| failure.retry_at.is_some());
+            assert_eq!((failure, turn.memory.attempt), (Some(is_failure), 3), "{silent_s}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_was_asked_to_leave_gets_nothing_more() {
+        for kind in [PlanKind::PowerOff, PlanKind::Reboot] {
+            let mut seen = with_bmc(HostState::Inspecting);
+            (seen.agent, seen.memory.plan) = (Some(agent(3)), plan(kind));
+            let mut turn = StepDraft::new(&seen, now());
+            let reason = super::agent(&mut turn, ErrorType::Inspection).map(|agent| agent.attempt);
+            let text = reason.err().map(|reason| reason.text);
+            assert_eq!(text.as_deref(), Some("the agent was asked to leave; waiting until it is gone"));
+            assert_eq!(turn.memory.deadline, Some(at(300)));
+        }
+    }
+}

@@ -364,6 +364,6 @@ fn first_boot(memory: &HostMemory, seen: &HostInputs) -> Option<FirstBootSilence
 
 /// The time that a silence has lasted, in steps; `first` is the shortest one.
 fn long(silent: SignedDuration, first: SignedDuration) -> String {
-    let passed = SILENCES.into_iter().rev().find(|step| silent >= *step && *step > first);
-    format_duration(passed.unwrap_or(first))
+    let passed = SILENCES.into_iter().rev().find(|step| silent >= *step);
+    format_duration(passed.map_or(first, |step| step.max(first)))
 }

@@ -116,3 +116,147 @@ fn answer_once(turn: &mut StepDraft<'_>, request: &str, value: &str, text: &str)
         turn.answer_to(request, value, RequestOutcome::Accepted, text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::bare_metal_host::CleaningMode;
+
+    use super::DeletionFate::{Cleans, Detached, IsNotToClean, KeepsOs, LeavesDisks, UnderWay};
+    use super::*;
+    use crate::disk::{CleaningMethod, DiskChoice, DiskIdentity};
+    use crate::host::model::{
+        DiskPlan, ErasureSummary, Frozen, FrozenWhy, HostInputs, InstalledSystem, PendingErasure,
+    };
+    use crate::host::rules::sample::{now, with_bmc};
+
+    fn fate(seen: &HostInputs) -> DeletionFate {
+        DeletionFate::of(&seen.host, &seen.memory, seen.hardware.as_ref())
+    }
+
+    fn kept(seen: &mut HostInputs) {
+        seen.host.spec.externally_provisioned = true;
+    }
+
+    fn tenant(seen: &mut HostInputs) {
+        seen.memory.tenant = Some("one".into());
+    }
+
+    fn unclean(seen: &mut HostInputs) {
+        seen.host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled);
+    }
+
+    fn installed(seen: &mut HostInputs) {
+        seen.memory.disk_dirty = true;
+        seen.memory.disk = Some(DiskPlan {
+            choice: DiskChoice {
+                disk: DiskIdentity { serial: "A".into(), ..DiskIdentity::default() },
+                ..DiskChoice::default()
+            },
+            inspected_in: 1,
+            hints: Default::default(),
+            chosen_at: now(),
+        });
+    }
+
+    fn frozen(seen: &mut HostInputs) {
+        seen.memory.frozen = Some(Frozen {
+            why: FrozenWhy::Unread,
+            disk: "sda".into(),
+            guid: "a".into(),
+            message: "it is".into(),
+            since: now(),
+        });
+    }
+
+    fn erased(seen: &mut HostInputs) {
+        let erased = ErasureSummary {
+            method: CleaningMethod::Full,
+            disks: Vec::new(),
+            is_all: true,
+            is_whole: true,
+            proven: String::new(),
+            claimed: String::new(),
+        };
+        let (attempt, plan) = (3, 2);
+        seen.memory.wipe = Some(PendingErasure {
+            attempt,
+            plan,
+            since: now(),
+            erased,
+            asked_at: None,
+            unverified: Vec::new(),
+            accepted_at: None,
+        });
+    }
+
+    fn detach(seen: &mut HostInputs, value: &str) {
+        seen.host.metadata.annotations.insert(annotations::DETACHED.into(), value.into());
+    }
+
+    /// What a host is deleted with, and what its deletion comes to.
+    type Row = (HostState, &'static [fn(&mut HostInputs)], DeletionFate);
+
+    #[test]
+    fn a_deletion_does_to_the_disks_what_state_and_owner_ask_for() {
+        use HostState as S;
+        let (same, another) = (Cleans(NextOwner::Same), Cleans(NextOwner::Another));
+        let rows: &[Row] = &[
+            (S::New, &[], LeavesDisks),
+            (S::Unmanaged, &[], LeavesDisks),
+            (S::Registering, &[tenant], LeavesDisks),
+            (S::Inspecting, &[tenant], LeavesDisks),
+            (S::Inspecting, &[kept], KeepsOs),
+            (S::Preparing, &[], LeavesDisks),
+            (S::Preparing, &[tenant], another),
+            (S::Preparing, &[tenant, kept], KeepsOs),
+            (S::Available, &[], LeavesDisks),
+            (S::Available, &[tenant], another),
+            (S::Available, &[kept], KeepsOs),
+            (S::ExternallyProvisioned, &[tenant], KeepsOs),
+            (S::Provisioned, &[installed], same),
+            (S::Provisioned, &[installed, kept], same),
+            (S::Provisioned, &[installed, frozen], same),
+            (S::Provisioned, &[installed, kept, frozen], KeepsOs),
+            (S::Provisioned, &[installed, unclean], IsNotToClean),
+            (S::Provisioned, &[installed, unclean, tenant], another),
+            (S::Provisioned, &[installed, unclean, erased], same),
+            (S::Provisioned, &[], LeavesDisks),
+            (S::Provisioned, &[tenant], another),
+            (S::Deprovisioning, &[erased], same),
+            (S::Provisioning, &[installed], same),
+            (S::PoweringOff, &[tenant], UnderWay),
+            (S::Deleting, &[], UnderWay),
+            (S::Deleting, &[|seen| detach(seen, "")], UnderWay),
+            (S::Provisioned, &[installed, |seen| detach(seen, "")], Detached),
+            (S::Provisioned, &[installed, |seen| detach(seen, r#"{"deleteAction":"delay"}"#)], same),
+        ];
+        for (index, (state, changes, expected)) in rows.iter().enumerate() {
+            let mut seen = with_bmc(state.clone());
+            changes.iter().for_each(|change| change(&mut seen));
+            assert_eq!(fate(&seen), *expected, "row {index}: {state:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_on_the_disks_is_said_to_whoever_deletes() {
+        let memory = |disk_dirty, detached| HostMemory {
+            disk_dirty,
+            detached,
+            applied: detached.map(|at| InstalledSystem::of_others(Default::default(), 1, at)),
+            ..HostMemory::default()
+        };
+        for (fate, memory, part) in [
+            (UnderWay, memory(true, None), "nearly gone"),
+            (Detached, memory(true, None), "keeps what it runs"),
+            (LeavesDisks, memory(true, None), "data may be left on them: a tombstone keeps the machine's identity"),
+            (LeavesDisks, memory(false, None), "nothing is known to be installed"),
+            (LeavesDisks, memory(true, Some(now())), "nothing is known to be installed"),
+            (KeepsOs, memory(true, None), "spec.externallyProvisioned keeps the OS"),
+            (IsNotToClean, memory(true, None), "spec.automatedCleaningMode is disabled"),
+            (Cleans(NextOwner::Same), memory(true, None), "its disks are cleaned"),
+        ] {
+            let text = fate.text(&memory);
+            assert!(text.contains(part), "{fate:?}: {text}");
+        }
+    }
+}

@@ -322,4 +322,17 @@ mod tests {
         assert!(text.starts_with("unverified: there is no BMC; it booted again; erased by"), "{text}");
         assert!(!text.contains("purge"), "{text}");
     }
+
+    #[test]
+    fn a_text_is_cut_only_beyond_what_an_event_holds_and_between_letters() {
+        for (text, expected) in [
+            (String::new(), String::new()),
+            ("a".repeat(899), "a".repeat(899)),
+            ("a".repeat(900), "a".repeat(900)),
+            ("a".repeat(901), format!("{}…", "a".repeat(900))),
+            (format!("{}ö", "a".repeat(899)), format!("{}…", "a".repeat(899))),
+        ] {
+            assert_eq!(shortened(text.clone()), expected, "{}", text.len());
+        }
+    }
 }

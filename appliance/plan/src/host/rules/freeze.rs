@@ -351,3 +351,6 @@ fn message(turn: &StepDraft<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) 
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

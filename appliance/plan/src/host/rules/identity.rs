@@ -231,4 +231,29 @@ mod tests {
         assert_ne!(canonical_uuid(A), canonical_uuid(B));
         assert_eq!(canonical_uuid(ZERO), None);
     }
+
+    /// A refusal counts in its attempt, and until a person asks to try again.
+    #[test]
+    fn a_refused_machine_counts_in_its_attempt_until_a_retry() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (attempt, retried_at, is_so) in [
+            (3, None, true),
+            (2, None, false),
+            (4, None, false),
+            (3, Some(99), true),
+            (3, Some(100), false),
+            (3, Some(101), false),
+            (2, Some(99), false),
+        ] {
+            let identity = Some(known(A, "S1"));
+            let retried_at = retried_at.map(at);
+            let memory = HostMemory { attempt: 3, identity, retried_at, ..HostMemory::default() };
+            let mut seen = HostInputs::new(Default::default(), memory, at(0), 1);
+            let refused = RefusedIdentity { uuid: B.into(), attempt, at: at(100), ..RefusedIdentity::default() };
+            seen.refused_identity = Some(refused);
+            let change = change(&seen.memory, &seen);
+            assert_eq!(change.is_some(), is_so, "{attempt} {retried_at:?}");
+            assert!(change.is_none_or(|change| change.said.contains(B) && change.known.contains(A)));
+        }
+    }
 }

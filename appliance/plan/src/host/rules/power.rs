@@ -109,3 +109,217 @@ fn awaited(turn: &StepDraft<'_>) -> String {
         Some(_) | None => "waiting for the power to go off".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::model::{BmcCall, BmcOutcome, HostFailure, HostInputs, HostState, PendingCall};
+    use crate::host::rules::sample::{at, now, with_bmc};
+
+    /// A host that was seen on ten seconds ago, and rests.
+    fn seen_on() -> HostInputs {
+        let mut seen = with_bmc(HostState::Provisioned);
+        (seen.bmc.power, seen.bmc.power_at) = (HostPower::On, Some(at(-10)));
+        seen
+    }
+
+    fn seen_ago(seen: &mut HostInputs, seconds: i64) {
+        seen.bmc.power_at = Some(at(-seconds));
+    }
+
+    fn task(want_on: bool, hard: bool, since_s: i64, ordered: bool) -> Option<PowerTask> {
+        Some(PowerTask { want_on, hard, since: at(-since_s), ordered })
+    }
+
+    /// A call that was asked for, and how it ended.
+    fn call(seen: &mut HostInputs, action: BmcAction, ended: Option<Result<(), BmcFaultKind>>) {
+        let call = BmcCall { ticket: 9, action };
+        seen.memory.bmc.call = Some(PendingCall { call, asked_at: at(-1), inputs: String::new() });
+        let inputs = StepDraft::new(seen, now()).inputs();
+        seen.memory.bmc.call.iter_mut().for_each(|pending| pending.inputs.clone_from(&inputs));
+        seen.bmc.last = ended.map(|result| {
+            let result = result.map_err(|kind| BmcFault { kind, message: "no".into() });
+            BmcOutcome { ticket: 9, at: now(), result }
+        });
+    }
+
+    fn fail(seen: &mut HostInputs) {
+        seen.memory.failure = Some(HostFailure {
+            kind: KIND,
+            message: "no route".into(),
+            count: 1,
+            at: at(-100),
+            retry_at: Some(at(-1)),
+            until_edit: false,
+            inputs: String::new(),
+        });
+    }
+
+    /// Brings the power to what is wanted: whether it is so, what the BMC is asked then, and the change under way.
+    fn reached(seen: &HostInputs, on: bool) -> (bool, Option<BmcAction>, Option<PowerTask>) {
+        let mut turn = StepDraft::new(seen, now());
+        let is_so = reach(&mut turn, on, false).is_ok();
+        (is_so, turn.memory.bmc.call.map(|pending| pending.call.action), turn.memory.power)
+    }
+
+    #[test]
+    fn a_power_that_is_as_wanted_is_looked_at_again_after_its_time() {
+        type Row = (&'static str, fn(&mut HostInputs), bool, Option<BmcAction>);
+        let probe = Some(BmcAction::Probe);
+        let rows: [Row; 12] = [
+            ("just seen", |_| {}, true, None),
+            ("a minute ago", |seen| seen_ago(seen, 60), true, None),
+            ("longer ago, and it rests", |seen| seen_ago(seen, 61), true, probe),
+            ("never, and it rests", |seen| seen.bmc.power_at = None, true, probe),
+            (
+                "longer ago, and the state works",
+                |seen| {
+                    seen_ago(seen, 61);
+                    seen.memory.state = HostState::PoweringOff;
+                },
+                false,
+                probe,
+            ),
+            (
+                "longer ago, after a failure",
+                |seen| {
+                    seen_ago(seen, 61);
+                    fail(seen);
+                },
+                false,
+                probe,
+            ),
+            (
+                "longer ago, while it changes",
+                |seen| {
+                    seen_ago(seen, 61);
+                    seen.memory.power = task(true, false, 70, true);
+                },
+                false,
+                probe,
+            ),
+            (
+                "five seconds ago, while it changes",
+                |seen| {
+                    seen_ago(seen, 5);
+                    seen.memory.power = task(true, false, 20, true);
+                },
+                true,
+                None,
+            ),
+            (
+                "six seconds ago, while it changes",
+                |seen| {
+                    seen_ago(seen, 6);
+                    seen.memory.power = task(true, false, 20, true);
+                },
+                false,
+                probe,
+            ),
+            (
+                "six seconds ago, while the other change was wanted",
+                |seen| {
+                    seen_ago(seen, 6);
+                    seen.memory.power = task(false, false, 20, true);
+                },
+                true,
+                None,
+            ),
+            ("the look is answered", |seen| call(seen, BmcAction::Probe, Some(Ok(()))), true, None),
+            ("an order is not answered", |seen| call(seen, BmcAction::PowerOn, None), false, Some(BmcAction::PowerOn)),
+        ];
+        for (what, change, is_so, asked) in rows {
+            let mut seen = seen_on();
+            change(&mut seen);
+            let (found, action, power) = reached(&seen, true);
+            assert_eq!((found, action), (is_so, asked), "{what}");
+            assert!(!is_so || power.is_none(), "{what}: the change is over");
+        }
+    }
+
+    #[test]
+    fn only_what_the_bmc_shows_counts_as_on_or_off() {
+        let soft = BmcAction::PowerOff { hard: false };
+        for (power, on, is_so, ordered) in [
+            (HostPower::On, true, true, None),
+            (HostPower::On, false, false, Some(soft)),
+            (HostPower::Off, false, true, None),
+            (HostPower::Off, true, false, Some(BmcAction::PowerOn)),
+            (HostPower::Unknown, true, false, Some(BmcAction::PowerOn)),
+            (HostPower::Unknown, false, false, Some(soft)),
+        ] {
+            let mut seen = seen_on();
+            seen.bmc.power = power;
+            let (found, action, task) = reached(&seen, on);
+            assert_eq!((found, action), (is_so, ordered), "{power:?} {on}");
+            assert_eq!(
+                task.map(|task| (task.want_on, task.ordered)),
+                (!is_so).then_some((on, false)),
+                "{power:?} {on}"
+            );
+        }
+    }
+
+    /// A change that was ordered, and what comes of it after some seconds.
+    #[test]
+    fn an_order_that_shows_nothing_is_strengthened_or_a_failure_after_its_time() {
+        let (soft, cut) = (BmcAction::PowerOff { hard: false }, BmcAction::PowerOff { hard: true });
+        let waits = |want_on, hard, since_s| (None, task(want_on, hard, since_s, true), None);
+        let fails = |text: &'static str| (None, None, Some(text));
+        for (work, expected) in [
+            (task(false, false, 180, true), waits(false, false, 180)),
+            (task(false, false, 181, true), (Some(cut), task(false, true, 0, false), None)),
+            (task(false, false, 181, false), (Some(soft), task(false, false, 181, false), None)),
+            (task(false, true, 120, true), waits(false, true, 120)),
+            (task(false, true, 121, true), fails("the BMC accepted power-off but the host is still on after 2 min")),
+            (task(true, false, 120, true), waits(true, false, 120)),
+            (task(true, false, 121, true), fails("the BMC accepted power-on but the host is still off after 2 min")),
+            (task(true, false, 121, false), (Some(BmcAction::PowerOn), task(true, false, 121, false), None)),
+        ] {
+            let on = work.as_ref().is_some_and(|work| work.want_on);
+            let mut seen = seen_on();
+            seen_ago(&mut seen, 1);
+            seen.bmc.power = if on { HostPower::Off } else { HostPower::On };
+            seen.memory.power.clone_from(&work);
+            let mut turn = StepDraft::new(&seen, now());
+            assert!(reach(&mut turn, on, false).is_err(), "{work:?}");
+            let asked = turn.memory.bmc.call.map(|pending| pending.call.action);
+            let failure = turn.memory.failure.map(|failure| failure.message);
+            assert_eq!((asked, turn.memory.power, failure.as_deref()), expected, "{work:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_bmc_answers_to_an_order_decides_how_it_goes_on() {
+        let unsupported = || Some(Err(BmcFaultKind::Unsupported));
+        for (want_on, hard, ended, power, has_failed, text) in [
+            (true, false, Some(Ok(())), task(true, false, 0, true), false, "waiting for the power to come on"),
+            (false, true, Some(Ok(())), task(false, true, 0, true), false, "waiting for the power to go off"),
+            (
+                false,
+                false,
+                Some(Ok(())),
+                task(false, false, 0, true),
+                false,
+                "the OS was asked at 1971-01-01T00:00:00Z to \
+              shut down; if it does not, the power is cut at 1971-01-01T00:03:00Z",
+            ),
+            (false, false, unsupported(), task(false, true, 0, false), false, "waiting for the power to go off"),
+            (false, true, unsupported(), None, true, "cannot be used: no"),
+            (true, false, unsupported(), None, true, "cannot be used: no"),
+            (false, false, Some(Err(BmcFaultKind::Refused)), None, true, "answered with an error: no"),
+        ] {
+            let action = if want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard } };
+            let mut seen = seen_on();
+            seen_ago(&mut seen, 1);
+            seen.bmc.power = if want_on { HostPower::Off } else { HostPower::On };
+            seen.memory.power = task(want_on, hard, 10, false);
+            call(&mut seen, action, ended);
+            let mut turn = StepDraft::new(&seen, now());
+            let reason = reach(&mut turn, want_on, false).err().map(|reason| reason.text).unwrap_or_default();
+            let found = (turn.memory.power, turn.memory.failure.is_some());
+            assert_eq!(found, (power, has_failed), "{action:?}: {reason}");
+            assert!(reason.contains(text), "{action:?}: {reason}");
+        }
+    }
+}

@@ -85,8 +85,7 @@ fn begin(turn: &mut StepDraft<'_>) -> PowerCut {
     }
     let agent = turn.seen.agent.as_ref().map(|agent| agent.attempt);
     let before = turn.memory.clean_boot.as_ref();
-    let came_to_nothing =
-        before.filter(|boot| boot.attempt < turn.memory.attempt && agent.is_none_or(|agent| agent < boot.attempt));
+    let came_to_nothing = before.filter(|boot| agent.is_none_or(|agent| agent < boot.attempt));
     let rounds = came_to_nothing.map_or(0, |boot| boot.rounds.saturating_add(1));
     turn.memory.boot = Some(BootWait::new(turn.now, false));
     PowerCut::new(turn.now, rounds)
@@ -211,9 +210,12 @@ pub(crate) fn wait_for_power_check(turn: &mut StepDraft<'_>, why: &str) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use firesteel_resources::bare_metal_host::cleaning::CleaningPolicy;
+    use firesteel_resources::bare_metal_host::{annotations, cleaning::CleaningPolicy};
 
     use super::*;
+    use crate::disk::DiskIdentity;
+    use crate::host::model::{BmcCall, HostInputs, IssuedPlan, PendingCall, PlanKind};
+    use crate::host::rules::sample::{agent, at, now, with_bmc, without_bmc};
     use jiff::Timestamp;
 
     #[test]
@@ -261,6 +263,130 @@ mod tests {
             let unheld = boot.missing_evidence();
             assert_eq!(unheld.len(), parts.len(), "{unheld:?}");
             assert!(unheld.iter().zip(parts).all(|(unheld, part)| unheld.contains(part)), "{unheld:?}");
+        }
+    }
+
+    fn annotated(state: HostState, method: &str) -> HostInputs {
+        let mut seen = with_bmc(state);
+        let policies =
+            format!(r#"{{"betweenInstallations":{{"method":"{method}"}},"betweenOwners":{{"method":"{method}"}}}}"#);
+        seen.host.metadata.annotations.insert(annotations::CLEANING.into(), policies);
+        seen
+    }
+
+    /// A host that is let go by its tenant.
+    fn released() -> HostInputs {
+        let mut seen = with_bmc(HostState::Deprovisioning);
+        seen.memory.tenant = Some("one".into());
+        seen
+    }
+
+    #[test]
+    fn only_an_erasure_that_comes_next_and_claims_a_grade_needs_a_cut() {
+        use HostState as S;
+        for (state, is_for_another, method, has_bmc, expected) in [
+            (S::Deprovisioning, false, "quick", true, true),
+            (S::Deprovisioning, true, "quick", true, true),
+            (S::Preparing, true, "quick", true, true),
+            (S::Preparing, false, "quick", true, false),
+            (S::Provisioning, true, "quick", true, false),
+            (S::Provisioning, false, "quick", true, false),
+            (S::Available, true, "quick", true, false),
+            (S::Deprovisioning, true, "quick", false, false),
+            (S::Deprovisioning, true, "metadata", true, false),
+            (S::Preparing, true, "metadata", true, false),
+        ] {
+            let mut seen = annotated(state.clone(), method);
+            seen.memory.tenant = is_for_another.then(|| "one".into());
+            if !has_bmc {
+                seen.host.spec.bmc = None;
+            }
+            let found = is_next(&StepDraft::new(&seen, now()));
+            assert_eq!(found, expected, "{state:?} {is_for_another} {method} {has_bmc}");
+        }
+    }
+
+    fn boot(attempt: u64, rounds: u32) -> CleanBoot {
+        CleanBoot { attempt, off_at: None, reset_accepted: None, rounds, once: None, blind_since: None }
+    }
+
+    #[test]
+    fn a_cut_is_due_once_for_each_attempt_and_not_to_an_agent_that_changes_disks() {
+        let clean = || PlanKind::Clean { disk: DiskIdentity::default() };
+        let issued = |plan| Some(IssuedPlan { number: 1, plan, issued_at: now(), stopped: None });
+        for (cut_in, plan, due, due_to_agent) in [
+            (None, None, true, true),
+            (Some(2), None, true, true),
+            (Some(3), None, false, false),
+            (None, issued(PlanKind::Inspect), true, true),
+            (None, issued(clean()), true, false),
+            (Some(3), issued(clean()), false, false),
+        ] {
+            let mut seen = released();
+            seen.memory.clean_boot = cut_in.map(|attempt| boot(attempt, 0));
+            seen.memory.plan.clone_from(&plan);
+            let turn = StepDraft::new(&seen, now());
+            assert_eq!((is_due(&turn), is_due_to_agent(&turn)), (due, due_to_agent), "{cut_in:?} {plan:?}");
+        }
+    }
+
+    #[test]
+    fn each_boot_of_a_host_without_a_bmc_is_open() {
+        for (seen, is_open) in [(released(), false), (without_bmc(HostState::Deprovisioning), true)] {
+            let mut turn = StepDraft::new(&seen, now());
+            turn.memory.opened = false;
+            notice(&mut turn);
+            assert_eq!(turn.memory.opened, is_open);
+        }
+    }
+
+    /// The limit counts from the moment at which the BMC took the order.
+    #[test]
+    fn a_host_that_is_not_seen_off_is_reset_after_two_minutes_and_not_before() {
+        for (waited_s, is_over) in [(119, false), (120, false), (121, true)] {
+            let mut cut = PowerCut::new(at(-waited_s), 0);
+            (cut.is_ordered, cut.asked_at) = (true, Some(at(-1)));
+            let mut seen = released();
+            seen.memory.boot = Some(BootWait { cut: Some(cut), ..BootWait::new(at(-200), false) });
+            let mut turn = StepDraft::new(&seen, now());
+            assert_eq!(run(&mut turn, ErrorType::Provisioning).is_ok(), is_over, "{waited_s}");
+            let unseen = turn.memory.boot.and_then(|wait| wait.cut).and_then(|cut| cut.unseen);
+            assert_eq!(unseen, is_over.then(|| format!("{NOT_SHOWN} after 2 min")), "{waited_s}");
+        }
+    }
+
+    #[test]
+    fn a_boot_in_which_an_agent_said_hello_did_not_come_to_nothing() {
+        for (said_hello_in, rounds) in [(None, 2), (Some(2), 2), (Some(3), 0), (Some(4), 0)] {
+            let mut seen = released();
+            (seen.memory.attempt, seen.memory.clean_boot) = (4, Some(boot(3, 1)));
+            seen.agent = said_hello_in.map(agent);
+            let mut turn = StepDraft::new(&seen, now());
+            assert!(run(&mut turn, ErrorType::Provisioning).is_err());
+            assert_eq!(turn.memory.attempt, 5);
+            let cut = turn.memory.boot.and_then(|wait| wait.cut);
+            assert_eq!(cut.map(|cut| cut.rounds), Some(rounds), "{said_hello_in:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_the_override_that_is_not_answered_ends_after_two_minutes() {
+        let unread = || Some(OverrideUse::Unread("the BMC does not answer".into()));
+        for (cut_in, once, asked_s, expected) in [
+            (3, None, 120, (false, None)),
+            (3, None, 121, (true, unread())),
+            (3, Some(OverrideUse::UsedUp), 10, (true, Some(OverrideUse::UsedUp))),
+            (2, None, 10, (true, None)),
+        ] {
+            let mut seen = released();
+            seen.memory.clean_boot = Some(CleanBoot { once, ..boot(cut_in, 0) });
+            let call = BmcCall { ticket: 9, action: BmcAction::ReadOnce };
+            seen.memory.bmc.call = Some(PendingCall { call, asked_at: at(-asked_s), inputs: String::new() });
+            seen.bmc.in_flight = true;
+            let mut turn = StepDraft::new(&seen, now());
+            let is_over = read_once(&mut turn).is_ok();
+            let once = turn.memory.clean_boot.and_then(|boot| boot.once);
+            assert_eq!((is_over, once), expected, "{cut_in} {asked_s}");
         }
     }
 }

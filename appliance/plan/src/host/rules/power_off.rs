@@ -45,3 +45,45 @@ pub(crate) fn check_power_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> P
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::model::{BmcCall, BmcOutcome, HostState, PendingCall};
+    use crate::host::rules::sample::{at, now, with_bmc};
+
+    /// What one look comes to, in a word.
+    fn word(check: PowerOffCheck) -> &'static str {
+        match check {
+            PowerOffCheck::Off => "off",
+            PowerOffCheck::NotYet => "not yet",
+            PowerOffCheck::Waiting(_) => "asked",
+            PowerOffCheck::Failed(_) => "failed",
+        }
+    }
+
+    #[test]
+    fn the_bmc_is_asked_again_after_the_pause_and_its_answer_is_taken_at_once() {
+        let probe = BmcAction::Probe;
+        for (asked_s, pending, expected) in [
+            (4, None, "not yet"),
+            (5, None, "asked"),
+            (6, None, "asked"),
+            (4, Some(probe), "off"),
+            (4, Some(BmcAction::PowerOn), "not yet"),
+        ] {
+            let mut seen = with_bmc(HostState::Deprovisioning);
+            seen.bmc.power = HostPower::Off;
+            if let Some(action) = pending {
+                let call = BmcCall { ticket: 9, action };
+                seen.memory.bmc.call = Some(PendingCall { call, asked_at: at(-9), inputs: String::new() });
+                seen.bmc.last = Some(BmcOutcome { ticket: 9, at: now(), result: Ok(()) });
+            }
+            let mut cut = PowerCut::new(at(-30), 0);
+            (cut.is_ordered, cut.asked_at) = (true, Some(at(-asked_s)));
+            let mut turn = StepDraft::new(&seen, now());
+            let found = word(check_power_off(&mut turn, &mut cut));
+            assert_eq!((found, cut.off_at), (expected, (expected == "off").then(now)), "{asked_s} {pending:?}");
+        }
+    }
+}

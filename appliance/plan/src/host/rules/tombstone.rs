@@ -63,3 +63,125 @@ pub(crate) fn clear_all_tombstones(turn: &mut StepDraft<'_>) {
         known.is_settled = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::Image;
+    use firesteel_resources::hardware::DiskRecord;
+
+    use super::*;
+    use crate::host::model::{HostInputs, HostState, InstalledSystem};
+    use crate::host::rules::sample::{now, with_bmc};
+
+    fn disk(serial: &str) -> DiskRecord {
+        DiskRecord { serial: serial.into(), size_bytes: 1 << 30, ..DiskRecord::default() }
+    }
+
+    fn named(serial: &str) -> DiskIdentity {
+        DiskIdentity { serial: serial.into(), size_bytes: 1 << 30, ..DiskIdentity::default() }
+    }
+
+    /// A tombstone that a tenant left.
+    fn left(disk: &str) -> Tombstone {
+        let (is_settled, is_told_only) = (false, false);
+        Tombstone {
+            host: "default/old".into(),
+            disk: disk.into(),
+            at: now(),
+            of_tenant: true,
+            is_settled,
+            is_told_only,
+        }
+    }
+
+    fn record(serials: &[&str]) -> HardwareRecord {
+        HardwareRecord { disks: serials.iter().map(|serial| disk(serial)).collect(), ..HardwareRecord::default() }
+    }
+
+    #[test]
+    fn all_disks_are_meant_by_what_a_tenant_left_somewhere_or_on_the_only_one() {
+        let a = named("A").to_string();
+        for (tombstone, record, expected) in [
+            (left(""), None, true),
+            (left(""), Some(record(&["A", "B"])), true),
+            (left(&a), Some(record(&["A"])), true),
+            (left(&a), Some(record(&["A", "B"])), false),
+            (left(&a), Some(record(&["B"])), false),
+            (left(&a), Some(record(&[])), false),
+            (left(&a), None, false),
+            (Tombstone { of_tenant: false, ..left("") }, None, false),
+            (Tombstone { is_settled: true, ..left("") }, None, false),
+            (Tombstone { is_told_only: true, ..left("") }, None, false),
+            (Tombstone { is_settled: true, ..left(&a) }, Some(record(&["A"])), false),
+        ] {
+            assert_eq!(means_all(&tombstone, record.as_ref()), expected, "{tombstone:?} {record:?}");
+        }
+    }
+
+    /// What a host has of its own when a tombstone is found, and whether that is more than a notice then.
+    #[test]
+    fn a_tombstone_is_only_shown_where_the_host_has_data_of_its_own() {
+        type Row = (&'static str, fn(&mut HostInputs), bool);
+        let rows: [Row; 4] = [
+            ("nothing", |_| {}, false),
+            ("a disk that was written", |seen| seen.memory.disk_dirty = true, true),
+            (
+                "an OS",
+                |seen| {
+                    seen.memory.applied = Some(InstalledSystem::of_others(Image::default(), 1, now()));
+                },
+                true,
+            ),
+            ("a tenant", |seen| seen.memory.tenant = Some("one".into()), true),
+        ];
+        for (what, change, is_told_only) in rows {
+            let mut seen = with_bmc(HostState::Available);
+            seen.uncleaned = Some(left(""));
+            change(&mut seen);
+            let mut turn = StepDraft::new(&seen, now());
+            notice(&mut turn);
+            assert_eq!(turn.memory.uncleaned, Some(Tombstone { is_told_only, ..left("") }), "{what}");
+        }
+    }
+
+    /// It is looked for no more once the host was inspected, which settles nothing.
+    #[test]
+    fn a_tombstone_goes_once_it_is_settled_and_not_because_it_is_not_seen() {
+        let settled = || Tombstone { is_settled: true, ..left("") };
+        for (known, found, is_kept, is_removed) in [
+            (left(""), Some(left("")), true, false),
+            (left(""), None, true, false),
+            (settled(), Some(left("")), true, true),
+            (settled(), None, false, false),
+        ] {
+            let mut seen = with_bmc(HostState::Available);
+            (seen.memory.uncleaned, seen.uncleaned) = (Some(known.clone()), found.clone());
+            let mut turn = StepDraft::new(&seen, now());
+            notice(&mut turn);
+            assert_eq!(turn.memory.uncleaned, is_kept.then_some(known.clone()), "{known:?} {found:?}");
+            let step = turn.finish(crate::host::model::HostReason::new("so it is"));
+            assert_eq!(step.effects, if is_removed { vec![HostEffect::ForgetTombstone] } else { Vec::new() });
+        }
+    }
+
+    #[test]
+    fn a_tombstone_is_settled_by_what_is_due_to_whose_data_it_is_about() {
+        use CleaningMethod::{Full, Metadata, Quick};
+        for (of_tenant, cleaned, method, is_settled) in [
+            (true, "A", Metadata, false),
+            (true, "A", Quick, true),
+            (true, "A", Full, true),
+            (true, "B", Full, false),
+            (false, "A", Metadata, true),
+            (false, "A", Full, true),
+            (false, "B", Metadata, false),
+        ] {
+            let mut seen = with_bmc(HostState::Deprovisioning);
+            seen.memory.uncleaned = Some(Tombstone { of_tenant, ..left(&named("A").to_string()) });
+            let mut turn = StepDraft::new(&seen, now());
+            clear_tombstone(&mut turn, &named(cleaned), method);
+            let found = turn.memory.uncleaned.map(|left| left.is_settled);
+            assert_eq!(found, Some(is_settled), "{of_tenant} {cleaned} {method:?}");
+        }
+    }
+}

@@ -126,8 +126,12 @@ fn hand_over(
 mod tests {
     use firesteel_contents::{DiskContents, OrdinaryContent};
     use firesteel_resources::hardware::TableRecord;
+    use firesteel_resources::{Image, RootDeviceHints};
 
     use super::*;
+    use crate::disk::DiskChoice;
+    use crate::host::model::{DiskPlan, InstalledSystem, RestoreMark, WritePlanRef};
+    use crate::host::rules::sample::{now, with_bmc};
 
     fn disk(serial: &str, contents: Option<DiskContents>) -> DiskRecord {
         let contents = contents.map(Box::new);
@@ -194,5 +198,53 @@ mod tests {
         let mut vacant = Vec::new();
         add(&mut vacant, [DiskIdentity { by_path: "/dev/disk/by-path/x".into(), ..identity("") }, identity("A")]);
         assert_eq!(serials(&vacant), ["A"]);
+    }
+
+    #[test]
+    fn only_what_this_boot_showed_counts_as_vacant() {
+        for (attempt, timeline, expected) in [(3, 1, vec!["BLANK"]), (2, 1, vec![]), (3, 0, vec![]), (4, 1, vec![])] {
+            let mut seen = with_bmc(HostState::Preparing);
+            let disks = vec![disk("BLANK", Some(DiskContents::default()))];
+            seen.hardware = Some(HardwareRecord { attempt, timeline, disks, ..HardwareRecord::default() });
+            let mut turn = StepDraft::new(&seen, now());
+            notice(&mut turn);
+            assert_eq!(serials(&turn.memory.vacant_disks), expected, "{attempt} {timeline}");
+        }
+    }
+
+    /// The installation that came with its host has no mark from here.
+    #[test]
+    fn only_an_installation_from_here_makes_its_disk_vacant() {
+        for (state, guid, is_restored, expected) in [
+            (HostState::Provisioned, "g", false, vec!["A"]),
+            (HostState::Provisioned, "", false, vec![]),
+            (HostState::Provisioned, "g", true, vec![]),
+            (HostState::Deprovisioning, "g", false, vec![]),
+        ] {
+            let mut seen = with_bmc(state.clone());
+            let applied = InstalledSystem::of_others(Image::default(), 3, now());
+            seen.memory.applied = Some(InstalledSystem { disk_guid: guid.into(), ..applied });
+            seen.memory.restored = is_restored.then(|| RestoreMark { at: now(), unfinished: String::new() });
+            seen.memory.disk = Some(DiskPlan {
+                choice: DiskChoice { disk: identity("A"), ..DiskChoice::default() },
+                inspected_in: 3,
+                hints: RootDeviceHints::default(),
+                chosen_at: now(),
+            });
+            let mut turn = StepDraft::new(&seen, now());
+            notice(&mut turn);
+            assert_eq!(serials(&turn.memory.vacant_disks), expected, "{state:?} {guid} {is_restored}");
+        }
+    }
+
+    #[test]
+    fn a_host_owns_its_names_and_marks_each_once() {
+        let mut seen = with_bmc(HostState::Provisioning);
+        let applied = InstalledSystem::of_others(Image::default(), 3, now());
+        seen.memory.applied = Some(InstalledSystem { disk_guid: "applied".into(), ..applied });
+        seen.memory.names = vec!["a".into(), String::new(), "one".into()];
+        seen.memory.written = Some(WritePlanRef { attempt: 3, plan: 1, disk_guid: "applied".into() });
+        seen.memory.former = vec!["former".into(), "one".into()];
+        assert_eq!(own_names(&seen.host, &seen.memory), ["a", "one", "applied", "former"]);
     }
 }

@@ -145,3 +145,62 @@ pub fn condition(machine: &DiscoveredMachine, owner: Option<DrivingHost<'_>>, wa
     );
     Some(Condition::new(BELONGS_TO_HOST, true, REASON, text))
 }
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::ConditionStatus;
+
+    use super::*;
+    use crate::host::rules::sample::{at, now};
+
+    const UUID: &str = "4c4c4544-0046-3310-8051-b4c04f564432";
+
+    /// What is said of a machine: status and message.
+    fn said(boot_mac: &str, own: &str, agent_at: Option<Timestamp>) -> Option<(ConditionStatus, String)> {
+        let machine = DiscoveredMachine {
+            boot_mac: boot_mac.into(),
+            uuid: UUID.into(),
+            last_seen: now(),
+            ..DiscoveredMachine::default()
+        };
+        let known = KnownIdentity::default();
+        let system = DrivenSystem { uuid: UUID.into(), known, boot_mac: own.into(), agent_at };
+        let owner = DrivingHost { name: "default/a", system: &system };
+        condition(&machine, Some(owner), false).map(|found| (found.status, found.message))
+    }
+
+    #[test]
+    fn a_machine_that_is_a_host_says_whose_it_is_and_what_to_correct() {
+        let (own, other) = ("52:54:00:00:00:01", "52:54:00:00:00:02");
+        let before = format!("booted with MAC {other} before the host's own agent came, and do not adopt");
+        let wrong = format!("{other}, not spec.bootMACAddress {own}: correct spec.bootMACAddress of that host");
+        let unset = format!("{other}: set spec.bootMACAddress of that host to it");
+        for (boot_mac, own, agent_at, part) in [
+            (own, own, None, None),
+            ("52-54-00-00-00-01", own, None, None),
+            (other, own, None, Some(&wrong)),
+            (other, own, Some(at(-1)), Some(&wrong)),
+            (other, own, Some(now()), Some(&before)),
+            (other, own, Some(at(1)), Some(&before)),
+            (other, "", None, Some(&unset)),
+        ] {
+            let found = said(boot_mac, own, agent_at);
+            let Some(part) = part else {
+                assert_eq!(found, None, "{boot_mac} {own}");
+                continue;
+            };
+            let (status, text) = found.unwrap_or((ConditionStatus::Unknown, String::new()));
+            assert_eq!(status, ConditionStatus::True, "{boot_mac} {own} {agent_at:?}");
+            assert!(text.contains("this machine is host default/a") && text.contains(UUID), "{text}");
+            assert!(text.contains(part.as_str()), "{part}: {text}");
+        }
+    }
+
+    /// The condition stays, as one that is over, on a machine that had it.
+    #[test]
+    fn a_machine_of_no_host_says_so_where_it_was_one_before() {
+        let machine = DiscoveredMachine::default();
+        let shown = |was_shown| condition(&machine, None, was_shown).map(|found| (found.status, found.reason));
+        assert_eq!((shown(false), shown(true)), (None, Some((ConditionStatus::False, "NoHost".to_owned()))));
+    }
+}
