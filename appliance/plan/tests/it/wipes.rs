@@ -18,14 +18,14 @@ fn book(world: &mut World, consumer: Option<&str>) {
     world.edit(|host| host.spec.consumer_ref = reference);
 }
 
-fn condition(world: &World, name: &str) -> Option<(ConditionStatus, String, String)> {
+pub(crate) fn condition(world: &World, name: &str) -> Option<(ConditionStatus, String, String)> {
     let status = world.seen.host.status.as_ref()?;
     let found = find_condition(&status.conditions, name)?;
     Some((found.status, found.reason.clone(), found.message.clone()))
 }
 
 /// A host that is installed for a claim, which lets it go.
-fn released(mut world: World) -> World {
+pub(crate) fn released(mut world: World) -> World {
     world.disks = vec![disk("sda", "A", 20)];
     book(&mut world, Some("one"));
     world.run();
@@ -43,7 +43,7 @@ fn released(mut world: World) -> World {
 }
 
 /// Runs until the agent has erased with the best grade, and says so.
-fn run_to_receipts(world: &mut World) {
+pub(crate) fn run_to_receipts(world: &mut World) {
     for _ in 0..400 {
         if world.booting {
             world.hello();
@@ -70,7 +70,7 @@ fn run_to_receipts(world: &mut World) {
 }
 
 /// Steps until the receipts are judged and the agent is to switch the host off.
-fn run_to_end(world: &mut World) {
+pub(crate) fn run_to_end(world: &mut World) {
     for _ in 0..10 {
         if world.memory().wipe.is_some() {
             return;
@@ -81,7 +81,7 @@ fn run_to_end(world: &mut World) {
 }
 
 /// Steps with the time that each step asks for until the host is available.
-fn run_to_available(world: &mut World) {
+pub(crate) fn run_to_available(world: &mut World) {
     for _ in 0..200 {
         if world.state() == S::Available {
             return;
@@ -105,7 +105,7 @@ fn check_words(world: &World) {
     }
 }
 
-fn is_unverified(world: &World, why: &str) {
+pub(crate) fn is_unverified(world: &World, why: &str) {
     let note = world.memory().cleaned.clone().unwrap();
     assert!(!note.is_erased && note.text.starts_with("unverified: ") && note.text.contains(why), "{note:?}");
     let (status, reason, text) = condition(world, "DisksErased").unwrap();

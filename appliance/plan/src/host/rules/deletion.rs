@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_on_the_disks_is_said_to_whoever_deletes() {
+    fn what_is_left_on_the_disks_is_said_in_answer_to_a_deletion() {
         let memory = |disk_dirty, detached| HostMemory {
             disk_dirty,
             detached,

@@ -162,73 +162,46 @@ mod tests {
         (is_so, turn.memory.bmc.call.map(|pending| pending.call.action), turn.memory.power)
     }
 
-    #[test]
-    fn a_power_that_is_as_wanted_is_looked_at_again_after_its_time() {
-        type Row = (&'static str, fn(&mut HostInputs), bool, Option<BmcAction>);
-        let probe = Some(BmcAction::Probe);
-        let rows: [Row; 12] = [
+    /// How a host was seen that is to be on; whether it counts as on, and what is asked of its BMC then.
+    type Row = (&'static str, fn(&mut HostInputs), bool, Option<BmcAction>);
+
+    /// Seen on so long ago while that change was under way.
+    fn changing(seen: &mut HostInputs, seconds: i64, want_on: bool) {
+        seen_ago(seen, seconds);
+        seen.memory.power = task(want_on, false, 70, true);
+    }
+
+    fn works(seen: &mut HostInputs) {
+        seen_ago(seen, 61);
+        seen.memory.state = HostState::PoweringOff;
+    }
+
+    fn failed(seen: &mut HostInputs) {
+        seen_ago(seen, 61);
+        fail(seen);
+    }
+
+    fn looks() -> [Row; 12] {
+        let (probe, order) = (Some(BmcAction::Probe), Some(BmcAction::PowerOn));
+        [
             ("just seen", |_| {}, true, None),
             ("a minute ago", |seen| seen_ago(seen, 60), true, None),
             ("longer ago, and it rests", |seen| seen_ago(seen, 61), true, probe),
             ("never, and it rests", |seen| seen.bmc.power_at = None, true, probe),
-            (
-                "longer ago, and the state works",
-                |seen| {
-                    seen_ago(seen, 61);
-                    seen.memory.state = HostState::PoweringOff;
-                },
-                false,
-                probe,
-            ),
-            (
-                "longer ago, after a failure",
-                |seen| {
-                    seen_ago(seen, 61);
-                    fail(seen);
-                },
-                false,
-                probe,
-            ),
-            (
-                "longer ago, while it changes",
-                |seen| {
-                    seen_ago(seen, 61);
-                    seen.memory.power = task(true, false, 70, true);
-                },
-                false,
-                probe,
-            ),
-            (
-                "five seconds ago, while it changes",
-                |seen| {
-                    seen_ago(seen, 5);
-                    seen.memory.power = task(true, false, 20, true);
-                },
-                true,
-                None,
-            ),
-            (
-                "six seconds ago, while it changes",
-                |seen| {
-                    seen_ago(seen, 6);
-                    seen.memory.power = task(true, false, 20, true);
-                },
-                false,
-                probe,
-            ),
-            (
-                "six seconds ago, while the other change was wanted",
-                |seen| {
-                    seen_ago(seen, 6);
-                    seen.memory.power = task(false, false, 20, true);
-                },
-                true,
-                None,
-            ),
+            ("longer ago, and the state works", works, false, probe),
+            ("longer ago, after a failure", failed, false, probe),
+            ("longer ago, while it changes", |seen| changing(seen, 61, true), false, probe),
+            ("five seconds ago, while it changes", |seen| changing(seen, 5, true), true, None),
+            ("six seconds ago, while it changes", |seen| changing(seen, 6, true), false, probe),
+            ("six seconds ago, and the other change was wanted", |seen| changing(seen, 6, false), true, None),
             ("the look is answered", |seen| call(seen, BmcAction::Probe, Some(Ok(()))), true, None),
-            ("an order is not answered", |seen| call(seen, BmcAction::PowerOn, None), false, Some(BmcAction::PowerOn)),
-        ];
-        for (what, change, is_so, asked) in rows {
+            ("an order is not answered", |seen| call(seen, BmcAction::PowerOn, None), false, order),
+        ]
+    }
+
+    #[test]
+    fn a_power_that_is_as_wanted_is_looked_at_again_after_its_time() {
+        for (what, change, is_so, asked) in looks() {
             let mut seen = seen_on();
             change(&mut seen);
             let (found, action, power) = reached(&seen, true);

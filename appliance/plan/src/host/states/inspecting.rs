@@ -77,15 +77,15 @@ mod tests {
         assert!(line.len() <= 1024 && line.ends_with("; and 23 more in the hardware record"), "{line}");
     }
 
-    /// The last change that fits is told, and one byte more is not.
+    /// The last change that fits is named, and one byte more is not.
     #[test]
-    fn changes_are_told_as_far_as_an_event_holds_them() {
+    fn changes_are_named_as_far_as_an_event_holds_them() {
         let rest = "; and 1 more in the hardware record";
-        for (length, is_told) in [(CHANGES_BYTES_MAX, true), (CHANGES_BYTES_MAX + 1, false)] {
+        for (length, fits) in [(CHANGES_BYTES_MAX, true), (CHANGES_BYTES_MAX + 1, false)] {
             let first = "a".repeat(600);
             let second = "b".repeat(length - first.len() - rest.len());
             let line = changes_text(&[first.clone(), second.clone()]);
-            let expected = if is_told { format!("{first}; {second}") } else { format!("{first}{rest}") };
+            let expected = if fits { format!("{first}; {second}") } else { format!("{first}{rest}") };
             assert_eq!(line, Some(expected), "{length}");
         }
     }

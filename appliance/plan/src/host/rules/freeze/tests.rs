@@ -63,7 +63,7 @@ fn a_mark_is_of_the_moment_in_which_its_plan_is_stored() {
     assert_eq!(mark, Some(InstallationMark { store: 5, timeline: NEW, revision: REVISION + 1 }));
 }
 
-/// A memory that knows of no timeline is one of before there were any, or of a store that was restored since.
+/// A memory that knows of no timeline is older than timelines are, or of a store that was restored since.
 #[test]
 fn a_restore_is_noticed_once_by_each_host_that_had_begun() {
     for (known_in, timelines, state, is_noticed) in [

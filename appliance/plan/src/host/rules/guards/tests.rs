@@ -84,7 +84,7 @@ fn on_usb(number: usize) -> DiskRecord {
 
 /// A hint for the size fits many disks, and names none.
 #[test]
-fn what_speaks_against_a_disk_is_told_unless_it_was_named() {
+fn what_speaks_against_a_disk_counts_unless_it_was_named() {
     let serial = |number| RootDeviceHints { serial_number: format!("S{number}"), ..RootDeviceHints::default() };
     let size = RootDeviceHints { min_size_gigabytes: 1, ..RootDeviceHints::default() };
     for (installed, next, expected) in [
@@ -116,7 +116,7 @@ fn words(reasons: &[usize], room: usize) -> String {
 
 /// Room is kept for the words that say how many reasons more there are.
 #[test]
-fn the_reasons_of_a_disk_are_told_as_far_as_there_is_room() {
+fn the_reasons_of_a_disk_are_named_as_far_as_there_is_room() {
     let begin = "/dev/sd1 (serial S1, 1.1 GB) because of ";
     let (first, second) = ("r".repeat(30), "r".repeat(20));
     let both = format!("{begin}{first}, {second}");
@@ -126,7 +126,7 @@ fn the_reasons_of_a_disk_are_told_as_far_as_there_is_room() {
         (&[30, 20][..], fits, both.clone()),
         (&[30, 20], fits - 1, format!("{begin}{first}, and 1 more")),
         (&[30, 20, 20], fits - 1, format!("{begin}{first}, and 2 more")),
-        // The first one is told as far as it goes.
+        // The first one is named as far as it goes.
         (&[30], begin.len() + 30, format!("{begin}{first}")),
         (&[30], begin.len() + 29, format!("{begin}{}…", "r".repeat(29))),
         (&[30, 20], begin.len() + 10, format!("{begin}{}…", "r".repeat(10))),
@@ -163,4 +163,7 @@ fn each_disk_of_a_refusal_gets_its_share_and_the_last_ones_are_counted() {
     assert!(second.len() <= DISK_BYTES_MIN && first.len() <= DISK_BYTES_MIN, "{} {}", second.len(), first.len());
     assert_eq!(of_two(&what, "exits", fits), format!("{what}: {first}; {second}; exits"));
     assert_eq!(of_two(&what, "exits", fits + 1), format!("{what}: {first}; and 1 more disks; exits"));
+    // The first one is named in any case.
+    let what = "w".repeat(TEXT_BYTES_MAX - 100);
+    assert_eq!(of_two(&what, "exits", 1), format!("{what}: {first}; and 1 more disks; exits"));
 }
