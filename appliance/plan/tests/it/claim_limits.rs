@@ -75,7 +75,7 @@ fn who_reports_is_listened_for_half_a_minute() {
     assert!(world.memory().attempt > attempt && world.memory().claimants.is_none(), "{}", world.reason());
 }
 
-/// What was on its way when the power went names nobody.
+/// What was on its way when the power went names no machine.
 #[test]
 fn a_machine_is_named_for_what_it_says_ten_seconds_after_the_power_off() {
     for (said_s, is_named) in [(9, false), (10, false), (11, true)] {

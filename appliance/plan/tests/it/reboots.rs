@@ -2,9 +2,9 @@
 
 use firesteel_plan::HostEffect;
 use firesteel_plan::host::{
-    BmcAction, BmcCall, HostFailure, HostPower, ImageInputs, OrderedOverride, PendingCall, PowerTask, RebootWork,
+    BmcAction, BmcCall, HostPower, ImageInputs, OrderedOverride, PendingCall, PowerTask, RebootWork,
 };
-use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as S, annotations};
 use firesteel_resources::host_journal::RequestOutcome::{self, Accepted, Done, Refused};
 use jiff::SignedDuration;
 

@@ -3,8 +3,8 @@
 use firesteel_plan::HostEffect;
 use firesteel_plan::admission::SlotOffer;
 use firesteel_plan::host::{
-    BmcAction, BmcCall, BmcFault, BmcFaultKind, CredentialsInputs, CredentialsUsed, HostFailure, HostPower,
-    ImageInputs, InstalledSystem, OrderedOverride, PendingCall, PlanKind, PowerTask, RebootWork,
+    BmcAction, BmcFault, BmcFaultKind, CredentialsInputs, CredentialsUsed, HostFailure, HostPower, InstalledSystem,
+    PlanKind,
 };
 use firesteel_resources::bare_metal_host::{ErrorType, InspectionMode, ProvisioningState as S, annotations};
 use jiff::SignedDuration;
@@ -69,7 +69,7 @@ struct Rest {
 #[test]
 fn the_power_of_an_available_host_is_kept_by_its_agent_or_by_its_bmc() {
     let rest = |bmc, agent, online, may_go_off| Rest { bmc, agent, online, may_go_off };
-    let nobody = "available; the host is off or runs something else, and without a BMC a person must switch it on";
+    let by_hand = "available; the host is off or runs something else, and without a BMC a person must switch it on";
     for (Rest { bmc, agent, online, may_go_off }, text, ordered, by_agent) in [
         (rest(true, true, true, true), "available; the agent waits for a plan", vec![], 0),
         (rest(true, true, true, false), "available; the agent waits for a plan", vec![], 0),
@@ -82,7 +82,7 @@ fn the_power_of_an_available_host_is_kept_by_its_agent_or_by_its_bmc() {
         (rest(false, true, true, true), "available; the agent waits for a plan", vec![], 0),
         (rest(false, true, false, true), "available; the agent switches the host off", vec![], 1),
         (rest(false, true, false, false), "available", vec![], 0),
-        (rest(false, false, true, true), nobody, vec![], 0),
+        (rest(false, false, true, true), by_hand, vec![], 0),
         (rest(false, false, false, true), "available", vec![], 0),
     ] {
         let mut world = in_state(if bmc { World::new() } else { World::without_bmc() }, S::Available);
