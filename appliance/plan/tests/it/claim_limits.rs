@@ -39,7 +39,7 @@ fn a_power_off_that_is_not_seen_is_a_persons_matter_after_two_minutes() {
     type Change = fn(&mut World);
     let rows: [(Change, &str); 3] = [
         (|world| world.hard_off = HardOff::Ignored, "does not show that the host is off)"),
-        (|world| world.hard_off = HardOff::Refused, "within 2 min ("),
+        (|world| world.hard_off = HardOff::Refused, "(the BMC did not accept power-off)"),
         (|world| world.bmc_answers = false, "(the BMC does not answer)"),
     ];
     for (change, part) in rows {

@@ -17,7 +17,7 @@ use jiff::SignedDuration;
 
 use crate::disk::{CleaningMethod, NextOwner};
 use crate::host::model::{BmcAction, BmcFaultKind, BootWait, CleanBoot, HostReason, HostState, OverrideUse, PowerCut};
-use crate::host::rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off};
+use crate::host::rules::power_off::{PowerOffCheck, check_power_off, not_shown};
 use crate::host::rules::{bmc_access, consumer_data};
 use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
 
@@ -107,7 +107,7 @@ fn go_on(turn: &mut StepDraft<'_>, cut: &mut PowerCut, kind: ErrorType) -> Resul
             turn.event(EventReason::SwitchedOff, text);
             return Ok(());
         }
-        PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
+        PowerOffCheck::NotYet => not_shown(cut),
         // One that says no is asked again for a while: it may only be busy.
         PowerOffCheck::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => {
             turn.fault_text(&fault)
@@ -343,6 +343,7 @@ mod tests {
     /// The limit counts from the moment at which the BMC took the order.
     #[test]
     fn a_host_that_is_not_seen_off_is_reset_after_two_minutes_and_not_before() {
+        let why = "the BMC accepted power-off and does not show that the host is off";
         for (waited_s, is_over) in [(119, false), (120, false), (121, true)] {
             let mut cut = PowerCut::new(at(-waited_s), 0);
             (cut.is_ordered, cut.asked_at) = (true, Some(at(-1)));
@@ -351,7 +352,7 @@ mod tests {
             let mut turn = StepDraft::new(&seen, now());
             assert_eq!(run(&mut turn, ErrorType::Provisioning).is_ok(), is_over, "{waited_s}");
             let unseen = turn.memory.boot.and_then(|wait| wait.cut).and_then(|cut| cut.unseen);
-            assert_eq!(unseen, is_over.then(|| format!("{NOT_SHOWN} after 2 min")), "{waited_s}");
+            assert_eq!(unseen, is_over.then(|| format!("{why} after 2 min")), "{waited_s}");
         }
     }
 

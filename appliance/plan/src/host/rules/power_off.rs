@@ -6,8 +6,14 @@
 use crate::host::model::{BmcAction, BmcFault, HostPower, HostReason, PowerCut};
 use crate::host::turn::{BmcCallProgress, StepDraft, later};
 
-/// Why a host that was ordered off does not count as off.
-pub(crate) const NOT_SHOWN: &str = "the BMC accepted power-off and does not show that the host is off";
+/// Says why a host does not count as off that is to be.
+pub(crate) fn not_shown(cut: &PowerCut) -> String {
+    if cut.is_ordered {
+        "the BMC accepted power-off and does not show that the host is off".to_owned()
+    } else {
+        "the BMC did not accept power-off".to_owned()
+    }
+}
 
 /// What one look at the power of a host that is to be off came to.
 pub(crate) enum PowerOffCheck {

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{BY_POWER, cuts_lately, name, over, stop_waiting};
 use crate::host::model::{Claimants, HostReason, PowerCut};
-use crate::host::rules::power_off::{NOT_SHOWN, PowerOffCheck, check_power_off};
+use crate::host::rules::power_off::{PowerOffCheck, check_power_off, not_shown};
 use crate::host::turn::{StepDraft, format_duration, later};
 
 /// Switches the host off, listens, and names who still reports.
@@ -46,7 +46,7 @@ fn switch_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> HostReason {
             turn.event(EventReason::SwitchedOff, text);
             return turn.wait_in_state(SignedDuration::from_secs(1), text);
         }
-        PowerOffCheck::NotYet => NOT_SHOWN.to_owned(),
+        PowerOffCheck::NotYet => not_shown(cut),
         PowerOffCheck::Failed(fault) => turn.fault_text(&fault),
     };
     if is_late {
