@@ -1,6 +1,8 @@
 //! Whole lives of hosts.
 
-use firesteel_plan::host::{BmcAction, HostPower, ImageInputs, InstanceInputs, PlanKind, UserDataInputs};
+use firesteel_plan::host::{
+    BmcAction, HostPower, ImageInputs, InstanceInputs, NetbootStage, PlanKind, ReachedStage, UserDataInputs,
+};
 use firesteel_plan::{HostBootEntry, HostEffect, boot_entry};
 use firesteel_resources::bare_metal_host::{BootMode, OperationMetric, OperationalStatus, ProvisioningState as S};
 use firesteel_resources::condition::{ConditionStatus, find_condition};
@@ -116,12 +118,14 @@ fn without_a_bmc_the_reason_follows_the_boot() {
     let mut world = World::without_bmc();
     world.settle();
     let reason = |world: &mut World, seconds_ago: i64| {
-        world.seen.netboot.stage = "the kernel".into();
-        world.seen.netboot.at = Some(world.now - SignedDuration::from_secs(seconds_ago));
+        let at = world.now - SignedDuration::from_secs(seconds_ago);
+        world.seen.netboot.stage = "kernel fetched".into();
+        world.seen.netboot.stages =
+            vec![ReachedStage { stage: NetbootStage::Kernel, first_at: at, last_at: at, detail: String::new() }];
         world.settle();
         world.reason().to_owned()
     };
-    let booting = "the host boots from the network; waiting for its agent's hello; last stage seen: the kernel";
+    let booting = "waiting for the host to boot from the network; last stage seen: kernel fetched";
     assert_eq!(reason(&mut world, 0), booting);
     assert!(reason(&mut world, 7200).contains("by hand"), "that boot came to nothing");
 

@@ -223,12 +223,9 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
 /// Says what a host without a BMC waits for, by what was seen of its boot within this time.
 pub(crate) fn by_hand(turn: &StepDraft<'_>, within: SignedDuration) -> String {
     let netboot = &turn.seen.netboot;
-    let is_recent = netboot.at.is_some_and(|at| turn.now.duration_since(at) <= within);
-    if is_recent && !netboot.stage.is_empty() {
-        return format!(
-            "the host boots from the network; waiting for its agent's hello; last stage seen: {}",
-            netboot.stage
-        );
+    let is_booting = netboot.stages.iter().any(|reached| turn.now.duration_since(reached.last_at) <= within);
+    if is_booting && !netboot.stage.is_empty() {
+        return format!("waiting for the host to boot from the network; last stage seen: {}", netboot.stage);
     }
     "waiting for the host to boot from the network: there is no BMC, so unless it restarts by itself, switch it on or \
      reboot it by hand"
