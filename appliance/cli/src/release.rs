@@ -137,6 +137,14 @@ mod tests {
     }
 
     #[test]
+    fn only_a_host_that_the_appliance_let_go_is_released() {
+        assert!(gone("h1", false, HostDeparture::LetGo).is_ok() && gone("h1", true, HostDeparture::Forced).is_ok());
+        for departure in [HostDeparture::Forced, HostDeparture::Unseen] {
+            assert!(gone("h1", false, departure).is_err(), "{departure:?}");
+        }
+    }
+
+    #[test]
     fn the_answer_is_that_to_this_deletion() {
         let mut seen = ObservedHost::default();
         let asked_at = Timestamp::UNIX_EPOCH;
