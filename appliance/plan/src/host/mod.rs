@@ -18,6 +18,8 @@
 mod model;
 mod output;
 mod rules;
+#[cfg(test)]
+mod sample;
 mod states;
 mod turn;
 

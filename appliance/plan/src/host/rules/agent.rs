@@ -229,7 +229,7 @@ mod tests {
     use crate::host::model::{
         BmcCall, HeldSlot, HostFailure, HostInputs, HostMemory, IssuedPlan, PendingCall, WritePlanRef,
     };
-    use crate::host::rules::sample::{agent, at, now, with_bmc, without_bmc};
+    use crate::host::sample::{agent, at, now, with_bmc, without_bmc};
 
     fn plan(plan: PlanKind) -> Option<IssuedPlan> {
         Some(IssuedPlan { number: 1, plan, issued_at: now(), stopped: None })

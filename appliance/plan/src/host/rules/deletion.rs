@@ -127,7 +127,7 @@ mod tests {
     use crate::host::model::{
         DiskPlan, ErasureSummary, Frozen, FrozenWhy, HostInputs, InstalledSystem, PendingErasure,
     };
-    use crate::host::rules::sample::{now, with_bmc};
+    use crate::host::sample::{now, with_bmc};
 
     fn fate(seen: &HostInputs) -> DeletionFate {
         DeletionFate::of(&seen.host, &seen.memory, seen.hardware.as_ref())

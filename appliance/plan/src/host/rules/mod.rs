@@ -25,8 +25,6 @@ pub(crate) mod power_off;
 pub(crate) mod preconditions;
 pub(crate) mod reboot;
 pub(crate) mod retry;
-#[cfg(test)]
-mod sample;
 pub(crate) mod tombstone;
 pub(crate) mod vacancy;
 pub mod wrong_boot_mac;

@@ -114,7 +114,7 @@ fn awaited(turn: &StepDraft<'_>) -> String {
 mod tests {
     use super::*;
     use crate::host::model::{BmcCall, BmcOutcome, HostFailure, HostInputs, HostState, PendingCall};
-    use crate::host::rules::sample::{at, now, with_bmc};
+    use crate::host::sample::{at, now, with_bmc};
 
     /// A host that was seen on ten seconds ago, and rests.
     fn seen_on() -> HostInputs {

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::disk::DiskIdentity;
     use crate::host::model::{BmcCall, HostInputs, IssuedPlan, PendingCall, PlanKind};
-    use crate::host::rules::sample::{agent, at, now, with_bmc, without_bmc};
+    use crate::host::sample::{agent, at, now, with_bmc, without_bmc};
     use jiff::Timestamp;
 
     #[test]

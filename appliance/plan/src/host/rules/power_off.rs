@@ -56,7 +56,7 @@ pub(crate) fn check_power_off(turn: &mut StepDraft<'_>, cut: &mut PowerCut) -> P
 mod tests {
     use super::*;
     use crate::host::model::{BmcCall, BmcOutcome, HostState, PendingCall};
-    use crate::host::rules::sample::{at, now, with_bmc};
+    use crate::host::sample::{at, now, with_bmc};
 
     /// What one look comes to, in a word.
     fn word(check: PowerOffCheck) -> &'static str {

@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
     use crate::host::model::{HostInputs, HostState, InstalledSystem};
-    use crate::host::rules::sample::{now, with_bmc};
+    use crate::host::sample::{now, with_bmc};
 
     fn disk(serial: &str) -> DiskRecord {
         DiskRecord { serial: serial.into(), size_bytes: 1 << 30, ..DiskRecord::default() }

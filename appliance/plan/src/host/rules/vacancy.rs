@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::disk::DiskChoice;
     use crate::host::model::{DiskPlan, InstalledSystem, RestoreMark, WritePlanRef};
-    use crate::host::rules::sample::{now, with_bmc};
+    use crate::host::sample::{now, with_bmc};
 
     fn disk(serial: &str, contents: Option<DiskContents>) -> DiskRecord {
         let contents = contents.map(Box::new);

@@ -151,7 +151,7 @@ mod tests {
     use firesteel_resources::ConditionStatus;
 
     use super::*;
-    use crate::host::rules::sample::{at, now};
+    use crate::host::sample::{at, now};
 
     const UUID: &str = "4c4c4544-0046-3310-8051-b4c04f564432";
 

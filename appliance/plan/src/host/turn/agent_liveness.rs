@@ -46,31 +46,14 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::host::model::AgentWork;
+    use crate::host::sample;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
     fn agent(heard: i64) -> AgentInputs {
-        AgentInputs {
-            attempt: 1,
-            bound_at: at(0),
-            last_report_at: at(heard),
-            plan: 0,
-            work: AgentWork::Idle,
-            progress_at: at(heard),
-            left: false,
-            left_at: None,
-            rebooted: false,
-            shown: Vec::new(),
-            promised: None,
-            network: None,
-            can_erase: true,
-            cleaned: Vec::new(),
-            unseen: Vec::new(),
-            cannot_stop: None,
-        }
+        AgentInputs { bound_at: at(0), last_report_at: at(heard), progress_at: at(heard), ..sample::agent(1) }
     }
 
     fn is_live(agent: &AgentInputs, memory: &HostMemory, started: i64, now: i64) -> bool {

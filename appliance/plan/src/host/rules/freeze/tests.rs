@@ -4,7 +4,7 @@ use firesteel_resources::bare_metal_host::cleaning::CleaningPolicies;
 use super::*;
 use crate::disk::{DiskChoice, DiskIdentity};
 use crate::host::model::{DiskPlan, HostInputs, LineageInputs};
-use crate::host::rules::sample::{at, now, with_bmc};
+use crate::host::sample::{at, now, with_bmc};
 
 const OLD: u32 = 11;
 const NEW: u32 = 22;

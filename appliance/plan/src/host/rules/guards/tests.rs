@@ -2,7 +2,7 @@ use firesteel_contents::DiskContents;
 use firesteel_resources::RootDeviceHints;
 
 use super::*;
-use crate::host::rules::sample::{now, with_bmc};
+use crate::host::sample::{now, with_bmc};
 use crate::{disk::DiskChoice, host::model::DiskPlan};
 
 fn kept(number: usize, reasons: usize) -> RefusedDisk {

@@ -14,8 +14,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::disk::{CleaningMethod, DiskIdentity, NextOwner};
 use crate::host::model::{
-    AgentInputs, AgentWork, CredentialsInputs, ErasePlan, HostInputs, HostMemory, HostState, IssuedPlan, PlanKind,
+    AgentInputs, CredentialsInputs, ErasePlan, HostInputs, HostMemory, HostState, IssuedPlan, PlanKind,
 };
+use crate::host::sample;
 use crate::host::turn::StepDraft;
 
 /// So many seconds after the step's own time, which is [`at`] zero.
@@ -49,24 +50,7 @@ fn in_state(state: HostState) -> HostMemory {
 
 /// The agent of attempt 5, heard so many seconds ago.
 pub(crate) fn agent(heard: i64) -> AgentInputs {
-    AgentInputs {
-        attempt: 5,
-        bound_at: at(-100_000),
-        last_report_at: at(-heard),
-        plan: 0,
-        work: AgentWork::Idle,
-        progress_at: at(-heard),
-        left: false,
-        left_at: None,
-        rebooted: false,
-        shown: Vec::new(),
-        promised: None,
-        network: None,
-        can_erase: true,
-        cleaned: Vec::new(),
-        unseen: Vec::new(),
-        cannot_stop: None,
-    }
+    AgentInputs { bound_at: at(-100_000), last_report_at: at(-heard), progress_at: at(-heard), ..sample::agent(5) }
 }
 
 fn issued(number: u32, plan: PlanKind) -> IssuedPlan {

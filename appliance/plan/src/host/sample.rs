@@ -1,4 +1,4 @@
-//! A host as the tests of the rules begin with it.
+//! A host and its agent as the tests of the planner begin with them.
 
 use firesteel_resources::BareMetalHost;
 use firesteel_resources::bare_metal_host::BmcDetails;
