@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
@@ -16,6 +15,7 @@ use hyper::body::Frame;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::body::{ResponseBody, full, shared, text};
+use super::read_buffers::{ReadBuffer, ReadBuffers};
 
 /// How much of a file is read at a time: enough that the disk streams, and little enough that a thousand slow clients
 /// stay within some hundred MiB.
@@ -245,17 +245,18 @@ async fn open(path: &Path) -> Result<(File, u64), Box<Response<ResponseBody>>> {
 }
 
 fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send {
-    stream::try_unfold((file, start, length), move |(file, position, left)| async move {
+    let first = (file, ReadBuffers::default(), start, length);
+    stream::try_unfold(first, move |(file, buffers, position, left)| async move {
         if left == 0 {
             return Ok(None);
         }
         let most = piece_bytes(length - left);
         let want = usize::try_from(left).unwrap_or(most).min(most);
-        let mut piece = ReadBuffer::of(most);
-        let (file, piece, count) = match read_cached(&file, &mut piece.bytes[..want], position) {
+        let mut piece = buffers.take(most);
+        let (file, piece, count) = match read_cached(&file, piece.first(want), position) {
             Some(count) => (file, piece, count?),
             None => tokio::task::spawn_blocking(move || -> io::Result<(File, ReadBuffer, usize)> {
-                let count = file.read_at(&mut piece.bytes[..want], position)?;
+                let count = file.read_at(piece.first(want), position)?;
                 Ok((file, piece, count))
             })
             .await
@@ -265,7 +266,7 @@ fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Re
             // A file that shrank under us must not look like a complete answer.
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
-        let next = (file, position + count as u64, left - count as u64);
+        let next = (file, buffers, position + count as u64, left - count as u64);
         Ok(Some((Frame::data(piece.cut(count)), next)))
     })
 }
@@ -281,46 +282,6 @@ fn read_cached(file: &File, buffer: &mut [u8], position: u64) -> Option<io::Resu
     match preadv2(file, &mut [io::IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT) {
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => None,
         other => Some(other.map_err(io::Error::from)),
-    }
-}
-
-/// A buffer for a part of a file. It is reused when its bytes are sent: it is still in the processor's cache then.
-struct ReadBuffer {
-    bytes: Box<[u8]>,
-}
-
-static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
-/// How many buffers are kept for later.
-const SPARE_MAX: usize = 64;
-
-impl ReadBuffer {
-    fn of(bytes: usize) -> Self {
-        let is_kept = bytes == READ_BYTES;
-        let spare = is_kept.then(|| SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop()).flatten();
-        Self { bytes: spare.unwrap_or_else(|| vec![0; bytes].into()) }
-    }
-
-    /// Returns its first bytes.
-    fn cut(self, count: usize) -> Bytes {
-        Bytes::from_owner(self).slice(..count)
-    }
-}
-
-impl AsRef<[u8]> for ReadBuffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for ReadBuffer {
-    fn drop(&mut self) {
-        if self.bytes.len() != READ_BYTES {
-            return;
-        }
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
-            spare.push(std::mem::take(&mut self.bytes));
-        }
     }
 }
 

@@ -14,7 +14,7 @@
 //! [`server`] accepts, bounds and times out connections and knows no route; [`connection_table`] decides who gets one
 //! ([`client_classes`]: hosts, and [`operators`] have a share), [`connection_admission`] admits clients and makes
 //! others yield, [`connection_use`] knows which connection is useful; [`client_pace`] detects slow clients; [`file`]
-//! answers ranges.
+//! answers ranges, from [`read_buffers`].
 
 pub mod admin_paths;
 pub mod agent;
@@ -35,6 +35,7 @@ pub mod frames;
 pub mod h2_activity;
 pub mod images;
 pub mod operators;
+mod read_buffers;
 pub mod server;
 mod unknown_hosts;
 
