@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use firesteel_kube::yaml::{self, MANIFEST_BYTES_MAX};
 use firesteel_plan::host::gate;
-use firesteel_resources::{BareMetalHost, ObjectMeta};
+use firesteel_resources::ObjectMeta;
 use jiff::SignedDuration;
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::apply::DryRun;
@@ -97,10 +96,11 @@ pub(crate) async fn run(client: &ApiClient, options: &DeleteArguments) -> anyhow
     ask_about_hosts(client, &hosts, options.confirm).await?;
     let mut deleted = delete_hosts(client, hosts, options.wait).await?;
     for mut object in others {
-        if delete(client, &mut object).await? {
-            print_text(&format!("{} deleted\n", object.shown));
-            deleted.push(object);
+        match delete(client, &mut object).await? {
+            DeletionAnswer::Begun => print_text(&format!("{} deleted\n", object.shown)),
+            DeletionAnswer::NotThere => print_text(&gone_meanwhile(&object)),
         }
+        deleted.push(object);
     }
     if !options.wait {
         return Ok(());
@@ -121,9 +121,7 @@ async fn wait_for_all(client: &ApiClient, deleted: &[DoomedObject], deadline: Wa
             wait_until_gone(client, path, seen, deadline).await.with_context(context)?
         };
         if *is_host {
-            let host = last.and_then(|object| BareMetalHost::deserialize(object).ok());
-            let departure = host.map_or_else(HostDeparture::default, |host| HostDeparture::of(&host));
-            match departure.after_deletion(name) {
+            match HostDeparture::of_last(last).after_deletion(name) {
                 Ok(how) => print_text(&format!("{shown} is {how}\n")),
                 Err(error) => failures.push(error.to_string()),
             }
@@ -171,7 +169,17 @@ async fn ask_about_hosts(client: &ApiClient, hosts: &[DoomedObject], options: Co
     Ok(())
 }
 
-/// Deletes hosts, each of which is cleaned and then gone. Returns those that were there.
+/// Says of an object that another client deleted it.
+fn gone_meanwhile(object: &DoomedObject) -> String {
+    let how = if object.is_host {
+        format!("; `firesteel receipt list {}` shows what was done to its disks", object.name)
+    } else {
+        String::new()
+    };
+    format!("{} is not there any more: another client deleted it meanwhile{how}\n", object.shown)
+}
+
+/// Deletes hosts, each of which is cleaned and then gone.
 async fn delete_hosts(
     client: &ApiClient,
     hosts: Vec<DoomedObject>,
@@ -184,21 +192,32 @@ async fn delete_hosts(
         let deletion = HostDeletion::fetch(client, named, false).await;
         let outcome =
             deletion.map_or_else(|_| "what becomes of its disks is not known".to_owned(), |all| all.outcome());
-        if delete(client, &mut host).await? {
+        let answer = delete(client, &mut host).await?;
+        if answer == DeletionAnswer::NotThere {
+            print_text(&gone_meanwhile(&host));
+        } else {
             let next = if is_awaited {
                 "this command waits until it is gone, and ending it changes nothing".to_owned()
             } else {
                 format!("follow it with `firesteel watch {}`", host.name)
             };
             print_text(&format!("{} is being deleted: {outcome}; {next}\n", host.shown));
-            deleted.push(host);
         }
+        deleted.push(host);
     }
     Ok(deleted)
 }
 
-/// Deletes one object; `false` if it is gone already.
-async fn delete(client: &ApiClient, object: &mut DoomedObject) -> anyhow::Result<bool> {
+/// What the appliance answered to a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeletionAnswer {
+    Begun,
+    /// Another client deleted the object since it was read. Its last change says how it went.
+    NotThere,
+}
+
+/// Deletes one object.
+async fn delete(client: &ApiClient, object: &mut DoomedObject) -> anyhow::Result<DeletionAnswer> {
     let uid = object.seen["metadata"]["uid"].as_str().unwrap_or_default();
     match client.delete_exactly(&object.path, uid).await {
         Ok(answer) => {
@@ -207,10 +226,9 @@ async fn delete(client: &ApiClient, object: &mut DoomedObject) -> anyhow::Result
             if !object.is_gone {
                 object.seen = answer;
             }
-            Ok(true)
+            Ok(DeletionAnswer::Begun)
         }
-        // Another client deleted it since it was read.
-        Err(error) if code_of(&error) == Some(404) => Ok(false),
+        Err(error) if code_of(&error) == Some(404) => Ok(DeletionAnswer::NotThere),
         Err(error) => Err(error.context(format!("could not delete {}", object.shown))),
     }
 }

@@ -3,6 +3,8 @@
 use anyhow::bail;
 use firesteel_resources::BareMetalHost;
 use firesteel_resources::bare_metal_host::{ProvisioningState, requests};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 /// How a host went, by the last that was seen of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,11 @@ pub(super) enum HostDeparture {
 }
 
 impl HostDeparture {
+    /// Judges the last state of a host that is gone, as the API has it, if it was seen.
+    pub(super) fn of_last(object: Option<Value>) -> Self {
+        object.and_then(|object| BareMetalHost::deserialize(object).ok()).map_or(Self::Unseen, |host| Self::of(&host))
+    }
+
     /// Judges the last state of a host that is gone.
     pub(super) fn of(host: &BareMetalHost) -> Self {
         let state = host.status.as_ref().map(|status| status.provisioning.state).unwrap_or_default();
@@ -29,6 +36,7 @@ impl HostDeparture {
             _ => Self::Unseen,
         }
     }
+
     /// Says how the host went, for who asked that its disks be cleaned.
     ///
     /// # Errors

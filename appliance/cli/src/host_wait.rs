@@ -10,14 +10,15 @@ use firesteel_resources::host_journal::RequestAnswer;
 use firesteel_resources::{BareMetalHost, HostJournal};
 use futures_util::{StreamExt as _, future, future::Either, pin_mut};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::{code_of, is_unreadable};
 use super::get::missing_host;
 use super::halt::resume_command;
 use super::host_departure::HostDeparture;
 use super::output::print_line;
+use super::wait::{WaitDeadline, wait_until_gone};
 use super::{ApiClient, kinds};
 
 /// The pause before a watch that ended is opened again.
@@ -245,24 +246,10 @@ impl<'a> HostWait<'a> {
 
     /// Finds how the host went that is not there any more, by its changes since it was seen last.
     async fn departure(&self) -> HostDeparture {
-        let look = async {
-            let path = format!("{}&resourceVersion={}", self.selection("hosts").ok()?, self.revision);
-            let events = self.client.watch(&path).await.ok()?;
-            pin_mut!(events);
-            while let Some(Ok(event)) = events.next().await {
-                let is_own = event["object"]["metadata"]["uid"] == self.uid.as_str();
-                match event["type"].as_str() {
-                    // The changes since then are not kept any more.
-                    Some("ERROR") => return None,
-                    Some("DELETED") if is_own => {
-                        return read(&event["object"]).ok().map(|host| HostDeparture::of(&host));
-                    }
-                    _ => {}
-                }
-            }
-            None
-        };
-        timeout(LAST_LOOK, look).await.ok().flatten().unwrap_or_default()
+        let Ok(path) = path(self.client, "hosts", self.name) else { return HostDeparture::Unseen };
+        let seen = json!({"metadata": {"uid": self.uid, "resourceVersion": self.revision}});
+        let last = wait_until_gone(self.client, &path, &seen, WaitDeadline::after(LAST_LOOK)).await;
+        HostDeparture::of_last(last.ok().flatten())
     }
 
     /// The path of the collection, with this host alone selected.

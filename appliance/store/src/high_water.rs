@@ -76,7 +76,7 @@ impl HighWater {
         if self.waiting_time().is_zero() || !self.is_exceeded() || !has_room() {
             return;
         }
-        if let Err(error) = self.cut(connection) {
+        if let Err(error) = self.cut(connection, READERS_MAX) {
             tracing::warn!(
                 %error, log = %self.log.display(),
                 "could not cut the database's log; trying again in {} s", AGAIN.as_secs()
@@ -84,13 +84,13 @@ impl HighWater {
         }
     }
 
-    /// Takes the log into the database and cuts it. It waits for readers, but not right after others were waited for
-    /// in vain. Returns whether the log was cut: not while a reader stays.
+    /// Takes the log into the database and cuts it. It waits for readers for as long as `most` at most, but not right
+    /// after others were waited for in vain. Returns whether the log was cut: not while a reader stays.
     ///
     /// # Errors
     /// When the database cannot put the log in its place.
-    pub(crate) fn cut(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
-        let wait = self.waiting_time();
+    pub(crate) fn cut(&mut self, connection: &Connection, most: Duration) -> rusqlite::Result<bool> {
+        let wait = self.waiting_time().min(most);
         let cut = cut_log(connection, wait, self.patience);
         match &cut {
             Ok(true) => self.failed_at = None,

@@ -14,11 +14,15 @@ const HOST: &str = "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadat
 
 fn appliance() -> Appliance {
     let appliance = Appliance::start(PROGRAM);
+    add_host(&appliance);
+    appliance
+}
+
+fn add_host(appliance: &Appliance) {
     let host = appliance.folder().join("h1.yaml");
     fs::write(&host, HOST).unwrap();
     let applied = appliance.command().args(["apply", "--filename"]).arg(&host).output().unwrap();
     assert!(applied.status.success(), "{}", said(&applied));
-    appliance
 }
 
 fn said(output: &Output) -> String {
@@ -41,27 +45,35 @@ struct Typed {
 }
 
 fn type_line(command: &mut Command, line: &str) -> Typed {
-    let terminal = nix::pty::openpty(None, None).unwrap();
-    let mut keyboard = File::from(terminal.master);
-    let screen = keyboard.try_clone().unwrap();
     // The line waits in the terminal until it is asked for.
-    keyboard.write_all(line.as_bytes()).unwrap();
+    type_line_after(command, "", line, || {})
+}
+
+/// Types the line once the terminal shows `question`, after something else.
+fn type_line_after(command: &mut Command, question: &str, line: &str, meanwhile: impl FnOnce()) -> Typed {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut terminal_end = File::from(terminal.master);
     let other = terminal.slave.try_clone().unwrap();
     command.stdin(terminal.slave).stderr(other).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     // The terminal ends once no one has its other end: this process had it for the command alone.
     command.stdin(Stdio::null()).stderr(Stdio::null());
-    let reader = std::thread::spawn(move || {
-        let (mut screen, mut seen, mut buffer) = (screen, Vec::new(), [0; 4096]);
-        // An error is the end of the terminal.
-        while let Ok(count @ 1..) = screen.read(&mut buffer) {
-            seen.extend_from_slice(&buffer[..count]);
-        }
-        String::from_utf8_lossy(&seen).into_owned()
-    });
+    let mut seen = String::new();
+    while !seen.contains(question) && read_more(&mut terminal_end, &mut seen) {}
+    meanwhile();
+    terminal_end.write_all(line.as_bytes()).unwrap();
+    while read_more(&mut terminal_end, &mut seen) {}
     let output = child.wait_with_output().unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    Typed { code: output.status.code(), seen: reader.join().unwrap(), out }
+    Typed { code: output.status.code(), seen, out }
+}
+
+/// Reads what the terminal shows next; `false` at its end, which is an error.
+fn read_more(terminal: &mut File, seen: &mut String) -> bool {
+    let mut buffer = [0; 4096];
+    let Ok(count @ 1..) = terminal.read(&mut buffer) else { return false };
+    seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    true
 }
 
 fn exists(appliance: &Appliance, kind: &str, name: &str) -> bool {
@@ -105,6 +117,23 @@ fn without_a_terminal_and_without_yes_nothing_is_done() {
         let (code, why) = alone(appliance.command().args(arguments));
         assert_eq!(code, Some(2), "{arguments:?}: {why}");
     }
+}
+
+/// The command said nothing and ended with 0, however the host went.
+#[test]
+fn a_host_that_another_client_deleted_meanwhile_is_not_passed_over() {
+    let appliance = appliance();
+    let delete_after = |other: &[&str]| {
+        let meanwhile = || assert!(appliance.command().args(other).output().unwrap().status.success(), "{other:?}");
+        let mut command = appliance.command();
+        type_line_after(command.args(["delete", "host", "h1"]), "Type h1 to go on:", "h1\n", meanwhile)
+    };
+    let typed = delete_after(&["delete", "host", "h1", "--yes"]);
+    assert!(typed.code == Some(0) && typed.out.contains("h1 is gone"), "{typed:?}");
+    assert!(typed.out.contains("h1 is not there any more: another client deleted it meanwhile"), "{typed:?}");
+    add_host(&appliance);
+    let typed = delete_after(&["release", "h1", "--force", "--yes", "--wait"]);
+    assert!(typed.code == Some(1) && typed.seen.contains("forgot it by force meanwhile"), "{typed:?}");
 }
 
 #[test]

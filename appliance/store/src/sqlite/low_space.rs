@@ -8,6 +8,8 @@
 //!   others: tried; while the disk is full, a piece of the reserve is given back and they are tried again
 //! ```
 
+use std::time::{Duration, Instant};
+
 use super::writer::{Commit, StoreWriter, refusal};
 use super::{Database, compact, pages};
 use crate::error::{CommitError, disk_is_full, disk_is_full_at_start};
@@ -28,6 +30,8 @@ const LARGE_BYTES: usize = 64 << 10;
 const GIVEN_PAGES: u32 = 64;
 /// Rounds of that: 64 MiB.
 const GIVE_ROUNDS_MAX: usize = 256;
+/// How long all these rounds together wait for readers: changes wait as long.
+const GIVE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Does what a start needs, with more and more of the reserve where the disk is full.
 pub(super) fn at_start<T>(
@@ -118,14 +122,16 @@ fn forget(writer: &mut StoreWriter, hub: &Hub, through: Revision) {
 }
 
 /// Gives free pages back, round by round. While a reader keeps the log from being cut, each round would only make the
-/// log longer.
+/// log longer. When the time for waiting is used up, the first reader ends it.
 fn give_back(writer: &mut StoreWriter) -> rusqlite::Result<()> {
     let connection = &writer.database.connection;
-    let mut before = u32::MAX;
+    let (mut before, mut wait) = (u32::MAX, GIVE_WAIT_MAX);
     for _ in 0..GIVE_ROUNDS_MAX {
-        if !writer.water.cut(connection)? {
+        let begun = Instant::now();
+        if !writer.water.cut(connection, wait)? {
             break;
         }
+        wait = wait.saturating_sub(begun.elapsed());
         let free = pages::free(connection)?;
         if free == 0 || free >= before {
             break;
