@@ -85,7 +85,7 @@ pub(crate) async fn check_receipts(lab: &Lab, name: &str, called: ErasureLabel) 
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let key = text(&folder.path().join("receipts.pem"));
     std::fs::write(&key, lab.appliance.cli(&["receipt", "key"]).await?).context("writing the key of receipts")?;
-    lab.appliance.cli(&["receipt", "export", name, "--output", &text(folder.path())]).await?;
+    lab.appliance.cli(&["receipt", "export", name, "--dir", &text(folder.path())]).await?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder.path()).context("reading the folder of receipts")? {
         files.extend(Some(entry?.path()).filter(|path| path.extension().is_some_and(|word| word == "receipt")));
