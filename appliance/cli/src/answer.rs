@@ -5,10 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use firesteel_resources::host_journal::{RequestAnswer, RequestOutcome};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
-use super::client::is_conflict;
+use super::client::{code_of, is_conflict};
 use super::get::missing_host;
-use super::host_wait::{self, HostWait, WaitError};
+use super::host_wait::{self, HostWait, ObservedHost, REOPEN, WaitError};
 use super::output::print_line;
 use super::table::clean;
 use super::{ApiClient, durations, kinds, print_text};
@@ -87,25 +88,51 @@ pub(super) fn asked(host: &str) -> String {
     format!("{host}: asked; `firesteel describe host {host}` shows the answer\n")
 }
 
-/// Sets the annotation, and returns the number of the newest answer before it. An earlier request of this sort is taken
-/// first: its annotation would be replaced.
+/// What is done next to ask.
+#[derive(Debug, PartialEq, Eq)]
+enum AskingStep {
+    /// The annotation can be set on this revision of the host; the newest answer has this number.
+    Set { newest_answer: u64, revision: String },
+    /// A patch whose answer was lost was taken all the same.
+    AlreadySet { newest_answer: u64 },
+}
+
+/// Decides the next step. An earlier request of this sort is taken first (`None`): its annotation would be replaced.
+/// `unanswered` is the number of the newest answer before the first patch that was not answered.
+fn next_step(seen: &ObservedHost, request: &HostRequest<'_>, unanswered: Option<u64>) -> Option<AskingStep> {
+    let (metadata, answers) = (&seen.host.metadata, &seen.journal.status.answers);
+    let set = metadata.annotation(request.key);
+    if let Some(newest_answer) = unanswered
+        && (set == Some(request.value.as_str())
+            || answers.find_after(newest_answer, request.key, &request.value).is_some())
+    {
+        return Some(AskingStep::AlreadySet { newest_answer });
+    }
+    // Until the planner has seen that the annotation is gone, the same value is the same request.
+    let is_closed = answers.of(request.key).is_none_or(|answer| !answer.pending_removal);
+    let revision = metadata.resource_version.clone();
+    (is_closed && set.is_none()).then(|| AskingStep::Set { newest_answer: answers.newest_number(), revision })
+}
+
+/// Sets the annotation, and returns the number of the newest answer before it. A connection that is cut says nothing of
+/// what became of a patch: the host is looked at again.
 async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest<'_>) -> Result<u64, WaitError> {
     let path = host_wait::path(client, "hosts", request.host)?;
+    let mut unanswered = None;
     loop {
-        let (number, revision) = wait
-            .until(|seen| {
-                let (metadata, answers) = (&seen.host.metadata, &seen.journal.status.answers);
-                // Until the planner has seen that the annotation is gone, the same value is the same request.
-                let is_closed = answers.of(request.key).is_none_or(|answer| !answer.pending_removal);
-                (is_closed && metadata.annotation(request.key).is_none())
-                    .then(|| (answers.newest_number(), metadata.resource_version.clone()))
-            })
-            .await?;
+        let (newest_answer, revision) = match wait.until(|seen| next_step(seen, request, unanswered)).await? {
+            AskingStep::Set { newest_answer, revision } => (newest_answer, revision),
+            AskingStep::AlreadySet { newest_answer } => return Ok(newest_answer),
+        };
         let patch = json!({"metadata": {"resourceVersion": revision, "annotations": {request.key: request.value}}});
         match client.merge_patch(&path, &patch).await {
-            Ok(_) => return Ok(number),
+            Ok(_) => return Ok(newest_answer),
             // Another client changed the host since it was read.
             Err(error) if is_conflict(&error) => {}
+            Err(error) if code_of(&error).is_none() => {
+                unanswered = unanswered.or(Some(newest_answer));
+                sleep(REOPEN).await;
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -154,5 +181,26 @@ mod tests {
         };
         let error = print_answer("h1", "reboot", &answer).map_err(|error| error.to_string());
         assert_eq!(error, Err("could not reboot h1: the appliance refused: it has no BMC".to_owned()));
+    }
+
+    #[test]
+    fn a_patch_whose_answer_is_lost_is_sent_once() {
+        let value = "2026-11-28T10:00:00Z".to_owned();
+        let request = HostRequest { host: "h1", verb: "retry", key: "a", value: value.clone() };
+        let set = |newest_answer: u64| Some(AskingStep::Set { newest_answer, revision: "7".to_owned() });
+        let mut seen = ObservedHost::default();
+        seen.host.metadata.resource_version = "7".into();
+        assert_eq!(next_step(&seen, &request, None), set(0));
+        assert_eq!(next_step(&seen, &request, Some(0)), set(0), "the patch did not arrive");
+        seen.host.metadata.annotations.insert("a".into(), value.clone());
+        assert_eq!(next_step(&seen, &request, None), None, "an earlier request of another command");
+        assert_eq!(next_step(&seen, &request, Some(0)), Some(AskingStep::AlreadySet { newest_answer: 0 }));
+        seen.host.metadata.annotations.insert("a".into(), "2026-11-28T09:00:00Z".into());
+        assert_eq!(next_step(&seen, &request, Some(0)), None, "another request came between");
+        seen.host.metadata.annotations.clear();
+        let answer = RequestAnswer::new("a", &value, RequestOutcome::Done, "x", jiff::Timestamp::UNIX_EPOCH);
+        seen.journal.status.answers.record(answer);
+        assert_eq!(next_step(&seen, &request, Some(0)), Some(AskingStep::AlreadySet { newest_answer: 0 }));
+        assert_eq!(next_step(&seen, &request, Some(1)), set(1), "that answer is of the same request before");
     }
 }

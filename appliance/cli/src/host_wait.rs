@@ -22,7 +22,7 @@ use super::wait::{WaitDeadline, wait_until_gone};
 use super::{ApiClient, kinds};
 
 /// The pause before a watch that ended is opened again.
-const REOPEN: Duration = Duration::from_secs(1);
+pub(super) const REOPEN: Duration = Duration::from_secs(1);
 /// The time without an answer after which the reason is printed.
 const FIRST_NOTE: Duration = Duration::from_secs(3);
 /// The time between two looks for another reason.
