@@ -69,13 +69,10 @@ pub(super) async fn ask(client: &ApiClient, request: &HostRequest<'_>, options: 
     if seen.host.metadata.annotation(key).is_some() {
         print_line(&format!("{host}: an earlier request of this sort comes first"));
     }
-    let after = match send(client, &mut wait, request).await {
+    let mut unanswered_patch = None;
+    let after = match send(client, &mut wait, request, &mut unanswered_patch).await {
         Ok(after) => after,
-        Err(WaitError::TimedOut { limit, why }) => anyhow::bail!(
-            "could not {verb} {host}: an earlier request of this sort was not taken within {limit}{why}; nothing was \
-             asked, and the annotation {key} is the earlier one: remove it to take that back"
-        ),
-        Err(error) => return Err(unanswered(host, verb, error)),
+        Err(error) => return Err(unsent(request, unanswered_patch, error)),
     };
     match wait.until(|seen| seen.answer(key, value, after)).await {
         Ok(answer) => print_answer(host, verb, &answer),
@@ -115,12 +112,18 @@ fn next_step(seen: &ObservedHost, request: &HostRequest<'_>, unanswered: Option<
 }
 
 /// Sets the annotation, and returns the number of the newest answer before it. A connection that is cut says nothing of
-/// what became of a patch: the host is looked at again.
-async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest<'_>) -> Result<u64, WaitError> {
+/// what became of a patch: the host is looked at again, and `unanswered` is the number of the newest answer before the
+/// first such patch.
+async fn send(
+    client: &ApiClient,
+    wait: &mut HostWait<'_>,
+    request: &HostRequest<'_>,
+    unanswered: &mut Option<u64>,
+) -> Result<u64, WaitError> {
     let path = host_wait::path(client, "hosts", request.host)?;
-    let mut unanswered = None;
     loop {
-        let (newest_answer, revision) = match wait.until(|seen| next_step(seen, request, unanswered)).await? {
+        let before = *unanswered;
+        let (newest_answer, revision) = match wait.until(|seen| next_step(seen, request, before)).await? {
             AskingStep::Set { newest_answer, revision } => (newest_answer, revision),
             AskingStep::AlreadySet { newest_answer } => return Ok(newest_answer),
         };
@@ -130,7 +133,7 @@ async fn send(client: &ApiClient, wait: &mut HostWait<'_>, request: &HostRequest
             // Another client changed the host since it was read.
             Err(error) if is_conflict(&error) => {}
             Err(error) if code_of(&error).is_none() => {
-                unanswered = unanswered.or(Some(newest_answer));
+                *unanswered = unanswered.or(Some(newest_answer));
                 sleep(REOPEN).await;
             }
             Err(error) => return Err(error.into()),
@@ -157,6 +160,24 @@ pub(super) fn print_answer(host: &str, verb: &str, answer: &RequestAnswer) -> an
     Ok(())
 }
 
+/// Says why a request could not be set, and what to do then. Where the answer to a patch was lost, the request may be
+/// there.
+fn unsent(request: &HostRequest<'_>, unanswered_patch: Option<u64>, error: WaitError) -> anyhow::Error {
+    let HostRequest { host, verb, key, .. } = request;
+    match (error, unanswered_patch) {
+        (WaitError::TimedOut { limit, why }, None) => anyhow::anyhow!(
+            "could not {verb} {host}: an earlier request of this sort was not taken within {limit}{why}; nothing was \
+             asked, and the annotation {key} is the earlier one: remove it to take that back"
+        ),
+        (WaitError::TimedOut { limit, why }, Some(_)) => anyhow::anyhow!(
+            "could not {verb} {host}: the connection was cut while the request was sent, and the appliance did not \
+             say within {limit} whether it took it{why}; the request may be there: `firesteel describe host {host}` \
+             shows it and its answer"
+        ),
+        (error, _) => unanswered(host, verb, error),
+    }
+}
+
 /// Says why there is no answer, and what to do then.
 pub(super) fn unanswered(host: &str, verb: &str, error: WaitError) -> anyhow::Error {
     match error {
@@ -169,38 +190,4 @@ pub(super) fn unanswered(host: &str, verb: &str, error: WaitError) -> anyhow::Er
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_is_an_error_with_the_words_of_the_appliance() {
-        let answer = RequestAnswer {
-            outcome: RequestOutcome::Refused,
-            message: "it has no BMC".into(),
-            ..RequestAnswer::default()
-        };
-        let error = print_answer("h1", "reboot", &answer).map_err(|error| error.to_string());
-        assert_eq!(error, Err("could not reboot h1: the appliance refused: it has no BMC".to_owned()));
-    }
-
-    #[test]
-    fn a_patch_whose_answer_is_lost_is_sent_once() {
-        let value = "2026-11-28T10:00:00Z".to_owned();
-        let request = HostRequest { host: "h1", verb: "retry", key: "a", value: value.clone() };
-        let set = |newest_answer: u64| Some(AskingStep::Set { newest_answer, revision: "7".to_owned() });
-        let mut seen = ObservedHost::default();
-        seen.host.metadata.resource_version = "7".into();
-        assert_eq!(next_step(&seen, &request, None), set(0));
-        assert_eq!(next_step(&seen, &request, Some(0)), set(0), "the patch did not arrive");
-        seen.host.metadata.annotations.insert("a".into(), value.clone());
-        assert_eq!(next_step(&seen, &request, None), None, "an earlier request of another command");
-        assert_eq!(next_step(&seen, &request, Some(0)), Some(AskingStep::AlreadySet { newest_answer: 0 }));
-        seen.host.metadata.annotations.insert("a".into(), "2026-11-28T09:00:00Z".into());
-        assert_eq!(next_step(&seen, &request, Some(0)), None, "another request came between");
-        seen.host.metadata.annotations.clear();
-        let answer = RequestAnswer::new("a", &value, RequestOutcome::Done, "x", jiff::Timestamp::UNIX_EPOCH);
-        seen.journal.status.answers.record(answer);
-        assert_eq!(next_step(&seen, &request, Some(0)), Some(AskingStep::AlreadySet { newest_answer: 0 }));
-        assert_eq!(next_step(&seen, &request, Some(1)), set(1), "that answer is of the same request before");
-    }
-}
+mod tests;

@@ -124,6 +124,23 @@ impl ApiClient {
         })
     }
 
+    /// A connection without TLS, to a server of a test.
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used, reason = "tests")]
+    pub(crate) fn without_tls(server: &str) -> Self {
+        // Another test may have installed one.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        Self {
+            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            server: server.to_owned(),
+            authority: String::new(),
+            token: String::new(),
+            namespace: "default".to_owned(),
+            files: String::new(),
+            warned: warning::PrintedWarnings::default(),
+        }
+    }
+
     /// The URL of the appliance, as `https://ADDRESS:PORT`.
     pub(crate) fn server(&self) -> &str {
         &self.server

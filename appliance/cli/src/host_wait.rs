@@ -21,7 +21,7 @@ use super::output::print_line;
 use super::wait::{WaitDeadline, wait_until_gone};
 use super::{ApiClient, kinds};
 
-/// The pause before a watch that ended is opened again.
+/// The pause before a watch that ended is opened again, and before a request whose answer was lost is looked for.
 pub(super) const REOPEN: Duration = Duration::from_secs(1);
 /// The time without an answer after which the reason is printed.
 const FIRST_NOTE: Duration = Duration::from_secs(3);
