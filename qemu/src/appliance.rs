@@ -62,6 +62,8 @@ pub struct ApplianceConfig {
     pub upgrade_ipxe: bool,
     /// Serve configs without TLS too, at this port.
     pub config_plain_port: Option<u16>,
+    /// It gets neither an interface nor files to boot: hosts are driven by their BMCs alone.
+    pub is_bmc_only: bool,
 }
 
 #[derive(Debug)]
@@ -222,13 +224,8 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
         .arg("serve")
         .arg("--data")
         .arg(data(&config.folder))
-        .args(["--interface", net::BRIDGE])
         .arg("--provisioning")
         .arg(&config.provisioning)
-        .arg("--boot-files")
-        .arg(&config.boot_files)
-        .arg("--loaders")
-        .arg(&config.loaders)
         // The machines have a serial port and no screen.
         .args(["--console", "ttyS0"])
         // Its BMCs are on this machine, each at an address of its own.
@@ -237,6 +234,11 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
         .stdout(log.try_clone()?)
         .stderr(log)
         .kill_on_drop(true);
+    if !config.is_bmc_only {
+        command.args(["--interface", net::BRIDGE]);
+        command.arg("--boot-files").arg(&config.boot_files);
+        command.arg("--loaders").arg(&config.loaders);
+    }
     if config.upgrade_ipxe {
         command.arg("--upgrade-ipxe");
     }

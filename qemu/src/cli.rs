@@ -252,6 +252,7 @@ fn in_one_guest(
         folder,
         upgrade_ipxe: false,
         config_plain_port: None,
+        is_bmc_only: false,
     });
     if done.is_err() {
         let saved = tools.cache.join("last-failure");
@@ -318,6 +319,7 @@ async fn inside(cli: &LabCli, tools: &Tools, prepared: PreparedRun, run: &RunFol
         folder: run.path().to_owned(),
         upgrade_ipxe: false,
         config_plain_port: None,
+        is_bmc_only: false,
     };
     match &cli.command {
         LabCommand::Demo(options) => unless_interrupted(demo::run(config, options)).await.map(LabEnding::code),

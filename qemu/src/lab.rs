@@ -99,6 +99,8 @@ pub struct LabConfig {
     pub upgrade_ipxe: bool,
     /// The appliance serves configs without TLS too, at this port.
     pub config_plain_port: Option<u16>,
+    /// The appliance has neither an interface nor files to boot.
+    pub is_bmc_only: bool,
 }
 
 #[derive(Debug)]
@@ -133,8 +135,8 @@ impl Lab {
             .await
             .map_err(|source| LabError::File { path: config.folder.clone(), source })?;
         let provisioning = config.folder.join("provisioning.yaml");
-        fs::write(&provisioning, manifests::provisioning())
-            .map_err(|source| LabError::File { path: provisioning.clone(), source })?;
+        let object = if config.is_bmc_only { manifests::disabled_network() } else { manifests::provisioning() };
+        fs::write(&provisioning, object).map_err(|source| LabError::File { path: provisioning.clone(), source })?;
         let appliance = ApplianceProcess::start(ApplianceConfig {
             program: config.artefacts.firesteel.clone(),
             folder: config.folder.clone(),
@@ -143,6 +145,7 @@ impl Lab {
             provisioning,
             upgrade_ipxe: config.upgrade_ipxe,
             config_plain_port: config.config_plain_port,
+            is_bmc_only: config.is_bmc_only,
         })
         .await?;
         Ok(Self {

@@ -86,20 +86,46 @@ pub struct HostManifest {
     pub wish: DesiredHost,
 }
 
-/// The Provisioning object.
+/// Makes the Provisioning object.
 #[must_use]
 pub fn provisioning() -> String {
+    provisioning_in("Managed")
+}
+
+/// Makes the object with this mode.
+#[must_use]
+pub fn provisioning_in(mode: &str) -> String {
     yaml(&[json!({
         "apiVersion": "metal3.io/v1alpha1",
         "kind": "Provisioning",
         "metadata": {"name": "provisioning-configuration"},
         "spec": {
-            "provisioningNetwork": "Managed",
+            "provisioningNetwork": mode,
             "provisioningInterface": BRIDGE,
             "provisioningIP": APPLIANCE_ADDRESS,
             "provisioningNetworkCIDR": NETWORK_CIDR,
             "provisioningDHCPRange": DHCP_RANGE,
         },
+    })])
+}
+
+/// The Provisioning object of a site without a provisioning network.
+#[must_use]
+pub fn disabled_network() -> String {
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "Provisioning",
+        "metadata": {"name": "provisioning-configuration"},
+        "spec": {"provisioningNetwork": "Disabled"},
+    })])
+}
+
+/// Sets an annotation of a host, or removes it, as a merge patch does it.
+#[must_use]
+pub fn annotated(name: &str, key: &str, value: Option<&str>) -> String {
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {key: value}},
     })])
 }
 
@@ -119,6 +145,16 @@ pub fn erased_in_full(name: &str) -> String {
     yaml(&[json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"firesteel.dev/cleaning": cleaning}},
+    })])
+}
+
+/// Wants an image on a host, as a merge patch does it.
+#[must_use]
+pub fn wanting_image(name: &str, url: &str) -> String {
+    let image = json!({"url": url, "checksum": "0".repeat(64), "checksumType": "sha256"});
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"image": image},
     })])
 }
 

@@ -77,6 +77,17 @@ impl LabBridge {
     }
 }
 
+/// Takes an address from an interface, as a person does by hand.
+pub async fn remove_address(address: Ipv4Addr, interface: &str) -> Result<(), NetError> {
+    ip(&format!("addr del {address}/24 dev {interface}")).await.map(drop)
+}
+
+/// Says whether an interface has an address.
+pub async fn has_address(address: Ipv4Addr, interface: &str) -> Result<bool, NetError> {
+    let shown = ip(&format!("-o -4 addr show dev {interface}")).await?;
+    Ok(shown.split_whitespace().any(|word| word.split('/').next() == Some(&address.to_string())))
+}
+
 /// The port's name in a line such as `7: tap1: <BROADCAST,…` or `9: wire0@if8: <…`.
 fn port_name(line: &str) -> Option<&str> {
     let name = line.split(": ").nth(1)?;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::{dhcp_clients, kinds};
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, HostNetwork, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_config_server::ConfigSettings;
 use firesteel_control::{Acquiring, Control, ImageFault, Images};
 use firesteel_dhcp::{
@@ -19,7 +21,7 @@ use firesteel_images::import::{AcquisitionStage, ImageRequest};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
 use firesteel_resources::{BareMetalHost, Halt, Secret};
-use firesteel_runtime::{Runtime, StoreClock};
+use firesteel_runtime::{Live, Runtime, StoreClock};
 use firesteel_store::{MemoryMedium, Store};
 use jiff::Timestamp;
 use ring::{digest, hmac, signature::Ed25519KeyPair};
@@ -98,6 +100,16 @@ pub(crate) struct Ground<'a> {
     pub(crate) deaf_after: Option<Duration>,
 }
 
+/// How hosts reach the appliance.
+fn network() -> Live<HostNetwork> {
+    Live::new(HostNetwork {
+        endpoints: ENDPOINTS,
+        asker_rule: AskerRule::Lease,
+        hosts_have_dns: false,
+        work_hold: None,
+    })
+}
+
 impl Appliance {
     pub(crate) fn start(life: u64, seed: u64, ground: &Ground<'_>) -> Self {
         let executor = ground.executor.clone();
@@ -125,8 +137,7 @@ impl Appliance {
                 laws: Arc::clone(ground.laws),
                 executor: executor.clone(),
             }),
-            endpoints: ENDPOINTS,
-            asker_rule: AskerRule::Lease,
+            host_network: network(),
             boot_files: ServedBootFiles { current: BOOT_FILES, kept: None },
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
@@ -179,8 +190,8 @@ impl Appliance {
             core,
             store,
             engine: engine.expect("the configuration is fit"),
-            boot: dhcp_clients::boot_answers(ENDPOINTS, false),
-            events: dhcp_clients::dhcp_events(control.clone(), ENDPOINTS, false),
+            boot: dhcp_clients::boot_answers(network(), false),
+            events: dhcp_clients::dhcp_events(control.clone(), network(), false),
             control,
             controllers,
         }

@@ -19,6 +19,9 @@ use crate::fake_clock::WrongBy;
 /// Only a process that hangs takes so long to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Only a service that hangs takes so long: DHCP listens for other servers first.
+const NETWORK_PATIENCE: Duration = Duration::from_secs(300);
+
 /// Where tests have their BMCs and origins: on this machine, which is refused by itself.
 pub const ALLOW_LOOPBACK: [&str; 2] = ["--allow-target", "127.0.0.0/8"];
 
@@ -202,6 +205,24 @@ impl Appliance {
     fn of_kubeconfig(&self, pointer: &str) -> String {
         let config: Value = serde_json::from_slice(&fs::read(self.kubeconfig()).unwrap()).unwrap();
         config.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()
+    }
+
+    /// Waits until the conditions of the provisioning network say that all services of its object as it is now run.
+    pub fn wait_until_network_is_served(&self) {
+        let ends_at = Instant::now() + NETWORK_PATIENCE;
+        loop {
+            let words = ["get", "provisioning", "provisioning-configuration", "-o", "json"];
+            let output = self.command().args(words).output().unwrap();
+            let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let (metadata, status) = (&object["metadata"], &object["status"]);
+            let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+            let is_served = conditions.iter().any(|condition| condition["reason"] == "DeployComplete");
+            if is_served && status["observedGeneration"] == metadata["generation"] {
+                return;
+            }
+            assert!(Instant::now() < ends_at, "the network is not served: {status:#}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// The kubeconfig is written after the port is bound: who reads it is answered.

@@ -165,7 +165,21 @@ impl Field {
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
         let arguments = [arguments.concat().as_slice(), setting.allowed, setting.flags].concat();
         let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
+        appliance.wait_until_network_is_served();
         Self { _disk: disk, appliance, machines }
+    }
+
+    /// Takes the wire away, as a driver does that is loaded again, and then puts another one of the same names in its
+    /// place. The appliance's end is off and has no address.
+    pub fn replace_wire(&self, meanwhile: impl FnOnce()) {
+        ip("link delete s0");
+        meanwhile();
+        let far = format!("/proc/{}/fd/{}", std::process::id(), self.machines.as_raw_fd());
+        ip(&format!("link add s0 type veth peer name c0 netns {far}"));
+        self.there(|| {
+            ip("address add 10.77.0.2/24 dev c0");
+            ip("link set c0 up");
+        });
     }
 
     /// Does something at the machines' end of the wire.

@@ -50,7 +50,21 @@ pub fn with_appliance(program: &'static str, test: impl FnOnce(Appliance) + Send
         let files =
             ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
         let arguments = [files.as_slice(), &ALLOW_LOOPBACK].concat();
-        test(Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder));
+        let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
+        appliance.wait_until_network_is_served();
+        test(appliance);
+    });
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// Runs a test with an appliance that has neither a provisioning interface nor files to boot, in a network namespace that
+/// ends with it. It has no Provisioning object yet. `program` is the command.
+pub fn with_bmc_only_appliance(program: &'static str, test: impl FnOnce(Appliance) + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
+        ip("link set lo up");
+        let folder = tempfile::tempdir().unwrap();
+        test(Appliance::start_whole(program, "127.0.0.1:6443", &ALLOW_LOOPBACK, folder));
     });
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }

@@ -7,13 +7,15 @@ use std::{sync::Arc, time::Duration};
 
 use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, HostNetwork, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_config_server::ConfigSettings;
 use firesteel_control::{Acquiring, ImageFault, Images, SchemeDriver};
 use firesteel_facts::Sha256;
 use firesteel_images::import::{AcquisitionStage, ImageRequest};
 use firesteel_kube::{Core, ObjectPart, Objects};
-use firesteel_runtime::{StoreClock, Tokio};
+use firesteel_runtime::{Live, StoreClock, Tokio};
 use firesteel_store::{GroupResource, MemoryMedium, ObjectKey, Op, Store};
 use firesteel_tests::dialing::dialer;
 use jiff::Timestamp;
@@ -39,8 +41,12 @@ fn controllers(core: &Core) -> HostControllers {
         runtime,
         images: Arc::new(NoImages),
         bmc: Arc::new(SchemeDriver::new(dialer())),
-        endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },
-        asker_rule: AskerRule::FirstAsker,
+        host_network: Live::new(HostNetwork {
+            endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },
+            asker_rule: AskerRule::FirstAsker,
+            hosts_have_dns: false,
+            work_hold: None,
+        }),
         boot_files: ServedBootFiles {
             current: BootFileSet {
                 kernel: BootFile { sha256: Sha256([1; 32]), bytes: 8 << 20 },

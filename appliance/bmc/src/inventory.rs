@@ -1,8 +1,11 @@
-//! What a BMC says of its machine: versions, health, Secure Boot, memory, processors, firmware.
+//! What a BMC says of its machine: versions, health, Secure Boot, memory, processors, network interfaces, drives,
+//! firmware.
 //!
 //! Every part costs requests, and slow BMCs take a second for each. So it is read within a time and in
 //! the order of use, and what was left out is said. A part that the service does not have is absent; one that it
 //! refuses is named in [`BmcInventory::left_out`]. All texts are foreign: plain and bounded.
+
+mod storage;
 
 use std::time::Duration;
 
@@ -15,6 +18,8 @@ use crate::model::{
     Collection, MEMBERS_MAX, RedfishLink, RedfishMemory, RedfishProcessor, RedfishStatus, RedfishSystem, SecureBoot,
     Software, UpdateService,
 };
+
+pub use storage::{BmcDrive, BmcInterface, BmcVolume, DRIVES_MAX, VOLUMES_MAX};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BmcInventory {
@@ -39,6 +44,9 @@ pub struct BmcInventory {
     pub processor_count: Option<u32>,
     pub modules: Vec<BmcMemoryModule>,
     pub processors: Vec<Socket>,
+    pub interfaces: Vec<BmcInterface>,
+    pub drives: Vec<BmcDrive>,
+    pub volumes: Vec<BmcVolume>,
     pub firmware: Vec<FirmwareVersion>,
     /// What is not in here, and why.
     pub left_out: Vec<String>,
@@ -70,6 +78,10 @@ pub struct BmcMemoryModule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Socket {
     pub socket: String,
+    /// `CPU`, `GPU`, `FPGA` and others.
+    pub kind: Option<String>,
+    /// `x86_64` or `aarch64`.
+    pub arch: Option<String>,
     pub manufacturer: Option<String>,
     pub model: Option<String>,
     pub cores: Option<u32>,
@@ -114,13 +126,18 @@ impl RedfishClient {
         let modules = self.part("memory modules", system.memory.as_ref(), until).await?;
         // An empty slot is a member too.
         seen.modules = modules.members.iter().map(module).filter(|module| module.mib > 0).collect();
+        let interfaces = self.interfaces(&system, until).await?;
+        seen.interfaces = interfaces.members;
+        let storage = self.storage(&system, until).await?;
+        (seen.drives, seen.volumes) = (storage.drives, storage.volumes);
         let update = match path_of(self.root.update_service.as_ref()) {
             Some(path) => self.get(&path).await?.json_if_there::<UpdateService>().unwrap_or_default(),
             None => UpdateService::default(),
         };
         let firmware = self.part("firmware versions", update.firmware_inventory.as_ref(), until).await?;
         seen.firmware = firmware.members.iter().map(version).filter(|version| !version.name.is_empty()).collect();
-        seen.left_out.extend([processors.left_out, modules.left_out, firmware.left_out].into_iter().flatten());
+        let parts = [processors.left_out, modules.left_out, interfaces.left_out].into_iter().flatten();
+        seen.left_out.extend(parts.chain(storage.left_out).chain(firmware.left_out));
         Ok(seen)
     }
 
@@ -165,9 +182,20 @@ impl RedfishClient {
             part.left_out = Some(format!("{name}: the list is not usable"));
             return Ok(part);
         };
-        let links = list.members.unwrap_or_default();
+        self.members_of(name, &list.members.unwrap_or_default(), MEMBERS_MAX, until).await
+    }
+
+    /// Reads the members that these links lead to, `most` of them, until `until`.
+    async fn members_of<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+        links: &[RedfishLink],
+        most: usize,
+        until: Instant,
+    ) -> Result<PartialMemberList<T>, Error> {
+        let mut part = PartialMemberList { members: Vec::new(), left_out: None };
         let mut asked = 0;
-        for link in links.iter().take(MEMBERS_MAX) {
+        for link in links.iter().take(most) {
             if Instant::now() >= until {
                 break;
             }
@@ -220,12 +248,23 @@ fn module(seen: &RedfishMemory) -> BmcMemoryModule {
 fn socket(seen: &RedfishProcessor) -> Socket {
     Socket {
         socket: shown(seen.socket.as_deref().or(seen.id.as_deref())).unwrap_or_default(),
+        kind: shown(seen.processor_type.as_deref()),
+        arch: seen.instruction_set.as_deref().and_then(arch).map(str::to_owned),
         manufacturer: shown(seen.manufacturer.as_deref()),
         model: shown(seen.model.as_deref()),
         cores: seen.total_cores,
         threads: seen.total_threads,
         mhz: seen.max_speed_mhz,
         health: health(seen.status.as_ref()),
+    }
+}
+
+/// The kernel's word for an instruction set (DSP0268, `Processor.InstructionSet`).
+fn arch(instruction_set: &str) -> Option<&'static str> {
+    match instruction_set {
+        "x86-64" => Some("x86_64"),
+        "ARM-A64" => Some("aarch64"),
+        _ => None,
     }
 }
 

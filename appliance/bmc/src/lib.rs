@@ -9,7 +9,7 @@
 //! power_outcome what became of an order                                                             (data)
 //! client        finding the system, identity, power and its read-back                           (performs)
 //! boot          overrides, once and lasting, and their read-back                                (performs)
-//! inventory     versions, health, Secure Boot, memory, processors, firmware                     (performs)
+//! inventory     versions, health, Secure Boot, memory, processors, interfaces, drives, firmware (performs)
 //! http          one request: bounded, never a credential to another origin                      (performs)
 //! body          what an answer is encoded as, and what it is where it is no JSON                    (pure)
 //! tls           certificates and their keys; what a BMC offers whose TLS is too old             (performs)

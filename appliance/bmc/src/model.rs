@@ -2,6 +2,7 @@
 //! send `null`, or an empty string, and none of that may hide the rest.
 
 mod parts;
+mod storage;
 
 use firesteel_facts::Mac;
 use serde::de::DeserializeOwned;
@@ -12,6 +13,7 @@ pub use parts::{
     Manager, MemorySummary, ProcessorSummary, RedfishMemory, RedfishProcessor, RedfishStatus, SecureBoot, Software,
     UpdateService,
 };
+pub use storage::{DurableIdentifier, RedfishDrive, RedfishStorage, RedfishVolume, SimpleStorage, SimpleStorageDevice};
 
 /// A list in an answer; a BMC has no hundred systems or NICs.
 pub const MEMBERS_MAX: usize = 64;
@@ -104,6 +106,10 @@ pub struct RedfishSystem {
     pub processors: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
     pub memory: Option<RedfishLink>,
+    #[serde(deserialize_with = "lenient")]
+    pub storage: Option<RedfishLink>,
+    #[serde(deserialize_with = "lenient")]
+    pub simple_storage: Option<RedfishLink>,
     #[serde(rename = "SKU", deserialize_with = "lenient")]
     pub sku: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -201,6 +207,13 @@ pub struct EthernetInterface {
     pub mac: Option<String>,
     #[serde(rename = "PermanentMACAddress", deserialize_with = "lenient")]
     pub permanent_mac: Option<String>,
+    #[serde(rename = "Id", deserialize_with = "lenient")]
+    pub id: Option<String>,
+    #[serde(rename = "SpeedMbps", deserialize_with = "lenient")]
+    pub speed_mbps: Option<u64>,
+    /// `LinkUp`, `LinkDown`, `NoLink`.
+    #[serde(rename = "LinkStatus", deserialize_with = "lenient")]
+    pub link_status: Option<String>,
 }
 
 /// Says that a field is there, whatever it holds.
@@ -267,7 +280,11 @@ pub fn check(body: &[u8]) {
         }
     }
     drop(serde_json::from_slice::<Collection>(body));
-    let kinds: [fn(&[u8]) -> bool; 6] = [
+    let kinds: [fn(&[u8]) -> bool; 10] = [
+        |body: &[u8]| serde_json::from_slice::<RedfishStorage>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<RedfishDrive>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<RedfishVolume>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<SimpleStorage>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<Manager>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<SecureBoot>(body).is_ok(),
         |body: &[u8]| serde_json::from_slice::<RedfishMemory>(body).is_ok(),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firesteel_bmc::inventory::SecureBootSeen;
+use firesteel_bmc::inventory::{DRIVES_MAX, SecureBootSeen};
 use firesteel_bmc::{
     BmcBootMode, BmcCredentials, BmcQueues, BmcTimeouts, BmcUrl, BootSet, Error, NextBootSource, OverrideReading,
     PowerAction, PowerSent, PowerSet, PowerState, Redfish, RedfishClient, Tls, WantedBootOverride,
@@ -271,11 +271,26 @@ async fn the_inventory_is_read_and_what_is_left_out_is_said() {
     assert_eq!((seen.modules.len(), seen.processors.len(), seen.firmware.len()), (2, 2, 2));
     assert_eq!((&*seen.modules[1].slot, seen.modules[1].mib, seen.processors[0].cores), ("DIMM1", 32768, Some(32)));
     assert_eq!(seen.left_out, [""; 0]);
+    let nic = seen.interfaces.iter().map(|nic| (nic.name.as_str(), nic.mbps, nic.has_link)).collect::<Vec<_>>();
+    assert_eq!(nic, [("eth0", Some(25000), Some(true))]);
+    let drives = seen.drives.iter().map(|drive| (drive.name.as_str(), drive.serial.as_deref(), drive.wwn.as_deref()));
+    let expected = [
+        ("Bay 0", Some("DRIVE-0"), Some("0x5000c500a1b20000")),
+        ("Bay 1", Some("DRIVE-1"), Some("0x5000c500a1b20001")),
+    ];
+    assert_eq!(drives.collect::<Vec<_>>(), expected);
+    assert_eq!((seen.drives[0].bytes, seen.volumes[0].raid.as_deref()), (480_103_981_056, Some("RAID1")));
+    assert_eq!((seen.processors[0].arch.as_deref(), seen.processors[0].kind.as_deref()), (Some("x86_64"), Some("CPU")));
+    fake.state().drives = 200;
+    let seen = client.inventory(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(seen.drives.len(), DRIVES_MAX);
     fake.state().modules = 200;
     let seen = client.inventory(Duration::ZERO).await.unwrap();
     let left_out = [
         "processors: 2 of 2 were not asked for",
         "memory modules: 200 of 200 were not asked for",
+        "network interfaces: 1 of 1 were not asked for",
+        "storage controllers: 1 of 1 were not asked for",
         "firmware versions: 2 of 2 were not asked for",
     ];
     assert_eq!((seen.left_out, seen.memory_mib), (left_out.map(str::to_owned).to_vec(), Some(65536)));

@@ -2,7 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use firesteel_facts::WorkHold;
+
 use crate::disk_probe::DiskProbe;
+use crate::observation::AskerRule;
 
 /// The appliance's addresses as clients on the provisioning network see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,18 @@ impl Endpoints {
     pub fn agent_base(&self) -> String {
         format!("https://{}:{}", self.address, self.agent_port)
     }
+}
+
+/// How hosts reach the appliance on the network that is served now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNetwork {
+    pub endpoints: Endpoints,
+    /// Which askers for boot scripts may be hosts.
+    pub asker_rule: AskerRule,
+    /// Hosts have DNS before their OS runs.
+    pub hosts_have_dns: bool,
+    /// Why no host begins work for which it boots into the agent.
+    pub work_hold: Option<WorkHold>,
 }
 
 /// The boot table's value for one MAC address. The caller decides it; [`crate::render`] says it in iPXE's words.

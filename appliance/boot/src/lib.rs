@@ -29,7 +29,7 @@ pub mod token;
 pub use boot_sighting::{BootFetch, GOES_ON_IN, Sighting, SightingStage, StalledBoot};
 pub use boot_sightings::Sightings;
 pub use disk_probe::{DiskProbe, DiskProbeError};
-pub use entry::{BootEntry, Endpoints};
+pub use entry::{BootEntry, Endpoints, HostNetwork};
 pub use features::IpxeFeatures;
 pub use first_stage::{BootClient, FirstStage, LoaderTransport, UnservedClient, first_stage};
 pub use ipxe::{ScriptContext, ScriptError, autoexec, render};

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use firesteel_boot::{Endpoints, Sealer};
+use firesteel_boot::{HostNetwork, Sealer};
 use firesteel_handoff::ConfigOrigins;
 use firesteel_kube::{ObjectChange, Objects, Status};
 use firesteel_plan::instance::TokenAge;
 use firesteel_resources::{MachineConfig, MachineConfigPool, Secret};
 use firesteel_runtime::{
-    ControllerError, Handles, HostEvent, HostInbox, HostTable, InstanceKey, Loop, Tasks, follow, lock, opaque_debug,
+    ControllerError, Handles, HostEvent, HostInbox, HostTable, InstanceKey, Live, Loop, Tasks, follow, lock,
+    opaque_debug,
 };
 use futures_util::future::BoxFuture;
 use prometheus_client::metrics::{counter::Counter, family::Family};
@@ -27,7 +28,8 @@ pub struct ConfigServerConfig {
     /// Opens the tokens of hosts.
     pub sealer: Arc<Sealer>,
     pub instance_key: InstanceKey,
-    pub endpoints: Endpoints,
+    /// How hosts reach the appliance now.
+    pub host_network: Live<HostNetwork>,
     pub settings: ConfigSettings,
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct ConfigServerParts {
     pub(crate) pool_objects: Objects<MachineConfigPool>,
     pub(crate) config_objects: Objects<MachineConfig>,
     pub(crate) pools: Pools,
-    pub(crate) origins: Arc<ConfigOrigins>,
+    pub(crate) origins: Live<ConfigOrigins>,
     hosts: Mutex<HostTable<ServedHost>>,
     inbox: HostInbox,
     /// How often clients that are no hosts of ours were refused a config.
@@ -73,7 +75,7 @@ impl ConfigController {
     /// When the registry lacks a kind that is needed, or the settings are wrong.
     pub fn new(config: ConfigServerConfig) -> Result<Self, Status> {
         let core = &config.handles.core;
-        let origins = config.settings.origins(&config.endpoints);
+        let origins = config.settings.origins(&config.host_network.now());
         let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
         let inbox = config.handles.hosts.subscribe();
         Ok(Self {
@@ -82,7 +84,7 @@ impl ConfigController {
                 pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
                 config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
                 pools: Pools::default(),
-                origins: Arc::new(origins),
+                origins: Live::new(origins),
                 hosts: Mutex::new(HostTable::new(inbox.clone())),
                 inbox,
                 strangers: Mutex::default(),
@@ -110,8 +112,18 @@ impl ConfigController {
 
     /// Returns where configs are found, for control, which hands a host its stub.
     #[must_use]
-    pub fn origins(&self) -> Arc<ConfigOrigins> {
-        Arc::clone(&self.inner.origins)
+    pub fn origins(&self) -> Live<ConfigOrigins> {
+        self.inner.origins.clone()
+    }
+
+    /// Takes in that hosts reach the appliance in another way: stubs and tokens are made for it from now on.
+    pub fn network_changed(&self) {
+        let config = self.config();
+        match config.settings.origins(&config.host_network.now()) {
+            Ok(origins) => self.inner.origins.replace(origins),
+            Err(error) => tracing::error!(%error, "could not say where configs are served now; the old places stay"),
+        }
+        self.inner.pools.wake();
     }
 
     /// Registers what is counted of requests.
@@ -182,7 +194,7 @@ impl ConfigController {
     /// User data in a Secret may lead to a pool.
     async fn follow_secrets(self) -> Result<(), ControllerError> {
         let take = |change: ObjectChange<Secret>| match change {
-            ObjectChange::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.urls),
+            ObjectChange::Applied(secret) => self.inner.pools.secret_seen(&secret, &self.inner.origins.now().urls),
             ObjectChange::Deleted(secret) => self.inner.pools.on_secret_deleted(&secret),
             ObjectChange::Synced | ObjectChange::Undecodable { .. } => {}
         };

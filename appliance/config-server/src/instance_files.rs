@@ -15,7 +15,7 @@ impl ConfigController {
         let config = self.config();
         let instance = serde_json::json!({
             "nonce": config.instance_key.nonce(&claims.subject, claims.attempt),
-            "reportUrl": format!("{}/running", config.endpoints.agent_base()),
+            "reportUrl": format!("{}/running", config.host_network.now().endpoints.agent_base()),
             "host": claims.subject,
             "name": key.name,
         });

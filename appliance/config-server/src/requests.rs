@@ -207,7 +207,7 @@ impl ConfigController {
         };
         // What it fetches in turn takes the same token.
         let token = ask.token.unwrap_or_default();
-        let bytes = ignition::with_config_token(&bytes, self.config_origins(), token)
+        let bytes = ignition::with_config_token(&bytes, &self.config_origins(), token)
             .map_err(|error| ConfigRefusal::Unfit(error.to_string()))?;
         if !ask.head {
             self.fetched(ask, asker, found.rendered()).await?;
@@ -263,7 +263,7 @@ impl ConfigController {
     }
 
     fn leads_to(&self, found: &ServedConfig) -> Result<Vec<String>, ConfigRefusal> {
-        let origins = self.config_origins();
+        let origins = &self.config_origins();
         Ok(match found {
             ServedConfig::Pool(rendered) => ignition::fetched_from(rendered.config.to_string().as_bytes(), origins),
             ServedConfig::Secret(secret) => ignition::fetched_from(content(secret)?, origins),
@@ -362,8 +362,8 @@ impl ConfigController {
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
-    fn config_origins(&self) -> &[String] {
-        &self.inner.origins.urls
+    fn config_origins(&self) -> Vec<String> {
+        self.inner.origins.now().urls.clone()
     }
 }
 

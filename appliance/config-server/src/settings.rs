@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use firesteel_boot::Endpoints;
+use firesteel_boot::HostNetwork;
 use firesteel_handoff::ConfigOrigins;
 use firesteel_ignition::stub::managed_stub::{CONFIG_PORT, Endpoint, MakeError};
 use jiff::SignedDuration;
@@ -20,8 +20,6 @@ pub struct ConfigSettings {
     pub port: u16,
     /// The port of the listener without TLS; by default there is none.
     pub plain_port: Option<u16>,
-    /// Hosts have DNS before their OS runs. Without it a stub names the address whatever name there is.
-    pub hosts_have_dns: bool,
     /// Every client gets a pool's config, with or without a token.
     pub without_token: bool,
     /// The time from the installation to the token's deadline, which `firesteel extend-token` can put off.
@@ -34,7 +32,6 @@ impl Default for ConfigSettings {
             host: None,
             port: CONFIG_PORT,
             plain_port: None,
-            hosts_have_dns: false,
             without_token: false,
             token_life: SignedDuration::from_hours(24 * i64::from(TOKEN_DAYS_DEFAULT)),
         }
@@ -44,15 +41,16 @@ impl Default for ConfigSettings {
 impl ConfigSettings {
     /// # Errors
     /// When [`Self::host`] is neither a name nor an address.
-    pub(crate) fn origins(&self, at: &Endpoints) -> Result<ConfigOrigins, MakeError> {
+    pub(crate) fn origins(&self, network: &HostNetwork) -> Result<ConfigOrigins, MakeError> {
+        let at = network.endpoints;
         let address = Ipv4Addr::to_string(&at.address);
         let own = Endpoint::new(&address, self.port)?;
         let named = self.host.as_deref().map(|host| Endpoint::new(host, self.port)).transpose()?;
         let is_name = self.host.as_deref().is_some_and(|host| {
             host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_err()
         });
-        // The name outlives an address, where hosts can look it up (S1.18).
-        let managed = named.clone().filter(|_| !is_name || self.hosts_have_dns).unwrap_or_else(|| own.clone());
+        // The name outlives an address, where hosts can look it up (S1.18). Without DNS a stub names the address.
+        let managed = named.clone().filter(|_| !is_name || network.hosts_have_dns).unwrap_or_else(|| own.clone());
         let mut endpoints = vec![managed.clone()];
         for other in [Some(own), named, Some(Endpoint::new(&address, at.agent_port)?)].into_iter().flatten() {
             if !endpoints.contains(&other) {
@@ -77,16 +75,20 @@ impl ConfigSettings {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_boot::{AskerRule, Endpoints};
+
     use super::*;
 
-    const AT: Endpoints = Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
+    fn network(hosts_have_dns: bool) -> HostNetwork {
+        let endpoints = Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
+        HostNetwork { endpoints, asker_rule: AskerRule::Lease, hosts_have_dns, work_hold: None }
+    }
 
     #[test]
     fn a_stub_names_what_its_host_can_reach() {
         let managed = |host: Option<&str>, hosts_have_dns| {
-            let settings =
-                ConfigSettings { host: host.map(str::to_owned), hosts_have_dns, ..ConfigSettings::default() };
-            settings.origins(&AT).unwrap().managed.configs()
+            let settings = ConfigSettings { host: host.map(str::to_owned), ..ConfigSettings::default() };
+            settings.origins(&network(hosts_have_dns)).unwrap().managed.configs()
         };
         assert_eq!(managed(None, true), "https://192.0.2.1:22623/config/");
         assert_eq!(managed(Some("api-int.example"), true), "https://api-int.example:22623/config/");
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(managed(Some("2001:db8::1"), false), "https://[2001:db8::1]:22623/config/");
         assert_eq!(managed(Some("192.0.2.9"), false), "https://192.0.2.9:22623/config/");
         let wrong = ConfigSettings { host: Some("https://x/".into()), ..ConfigSettings::default() };
-        assert!(wrong.origins(&AT).is_err());
+        assert!(wrong.origins(&network(false)).is_err());
     }
 
     #[test]
@@ -104,7 +106,7 @@ mod tests {
             plain_port: Some(22624),
             ..ConfigSettings::default()
         };
-        let origins = plain.origins(&AT).unwrap();
+        let origins = plain.origins(&network(false)).unwrap();
         assert_eq!(origins.plain.as_deref(), Some("http://192.0.2.1:22624/config/"));
         let mut urls = origins.urls;
         urls.sort();
@@ -118,6 +120,6 @@ mod tests {
                 "https://config.example:22623/config/",
             ]
         );
-        assert_eq!(ConfigSettings::default().origins(&AT).unwrap().urls.len(), 2);
+        assert_eq!(ConfigSettings::default().origins(&network(false)).unwrap().urls.len(), 2);
     }
 }

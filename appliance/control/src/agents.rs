@@ -5,7 +5,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use firesteel_boot::{BootEntry, BootTokenClaims, Purpose, Sealer, UnseenBoot};
+use firesteel_boot::{BootEntry, BootTokenClaims, Purpose, Sealer};
 use firesteel_plan::host::{KnownIdentity, identity::compare};
 use firesteel_plan::journal;
 use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, RECEIPTS_MAX};
@@ -48,7 +48,10 @@ impl AgentConversations {
     /// A refusal with its reason; see [`RefusalReason`].
     pub fn hello(&self, hello: Hello, remote: IpAddr) -> BoxFuture<'_, Result<HelloReply, RefusalReply>> {
         Box::pin(async move {
-            let claims = self.claims(&hello.token)?;
+            let claims = match self.claims(&hello.token) {
+                Ok(claims) => claims,
+                Err(refused) => return Err(self.refuse_token(&hello.token, refused, remote)),
+            };
             self.started().await?;
             match claims.purpose {
                 Purpose::Discovery => self.machines.discovery_hello(&claims, &hello, remote).await,
@@ -87,7 +90,7 @@ impl AgentConversations {
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 
-    fn host_of(&self, claims: &BootTokenClaims) -> Result<HostKey, RefusalReply> {
+    pub(crate) fn host_of(&self, claims: &BootTokenClaims) -> Result<HostKey, RefusalReply> {
         let views = self.shared.views();
         let key = views.by_uid.get(&claims.subject).cloned();
         key.ok_or_else(|| match views.unreadable_host() {
@@ -162,16 +165,6 @@ impl AgentConversations {
         Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict, hold })
     }
 
-    /// Refuses a boot that was not seen: nothing is bound, and the next boot of the host gets another number.
-    fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> RefusalReply {
-        self.shared.metrics.agent_refused();
-        self.warn_of_refusal(key, attempt, Some(remote), &format!("could not take a hello: {why}"));
-        if let Some(view) = self.shared.views().hosts.get_mut(key) {
-            view.unseen_attempt = Some(attempt);
-        }
-        refusal(RefusalReason::BadToken, &format!("this boot was not seen: {why}; boot again from the network"))
-    }
-
     fn verdict_of(&self, key: &HostKey, plan: u32, is_shut: bool) -> AgentInstruction {
         self.shared.views().hosts.get(key).map_or(AgentInstruction::Continue, |view| view.agent.verdict(plan, is_shut))
     }
@@ -183,6 +176,7 @@ impl AgentConversations {
         if view.agent.key != Some(hello.key) || view.agent.attempt != attempt {
             view.agent.begin(attempt, hello.key);
         }
+        view.refused_hello = None;
         view.agent.last_report_at = Some(self.shared.now());
     }
 

@@ -1,8 +1,10 @@
 //! What a BMC says of its machine, as the host's journal keeps it.
 
-use firesteel_bmc::inventory::{BmcMemoryModule, FirmwareVersion, Socket};
+use firesteel_bmc::inventory::{BmcDrive, BmcInterface, BmcMemoryModule, BmcVolume, FirmwareVersion, Socket};
 use firesteel_bmc::{BmcBootMode, BmcInventory};
-use firesteel_resources::host_journal::{BmcModule, BmcProcessor, BmcRecord, BmcVersion};
+use firesteel_resources::host_journal::{
+    BmcDriveRecord, BmcInterfaceRecord, BmcModule, BmcProcessor, BmcRecord, BmcVersion, BmcVolumeRecord,
+};
 use jiff::Timestamp;
 
 /// Makes a record of what a BMC said: texts that it left out are empty, the named values are copied.
@@ -32,6 +34,9 @@ pub(crate) fn record(seen: &BmcInventory, at: Timestamp) -> BmcRecord {
         modules: seen.modules.iter().map(module).collect(),
         processors: seen.processors.iter().map(processor).collect(),
         firmware: seen.firmware.iter().map(version).collect(),
+        interfaces: seen.interfaces.iter().map(interface).collect(),
+        drives: seen.drives.iter().map(drive).collect(),
+        volumes: seen.volumes.iter().map(volume).collect(),
     )
 }
 
@@ -40,5 +45,19 @@ fn module(seen: &BmcMemoryModule) -> BmcModule {
 }
 
 fn processor(seen: &Socket) -> BmcProcessor {
-    record!(BmcProcessor of seen, texts: manufacturer, model, health; values: socket, cores, threads, mhz;)
+    record!(BmcProcessor of seen, texts: kind, arch, manufacturer, model, health; values: socket, cores, threads, mhz;)
+}
+
+fn interface(seen: &BmcInterface) -> BmcInterfaceRecord {
+    record!(BmcInterfaceRecord of seen, texts: ; values: name, mac, mbps, has_link;)
+}
+
+fn drive(seen: &BmcDrive) -> BmcDriveRecord {
+    record!(BmcDriveRecord of seen,
+        texts: media, protocol, manufacturer, model, serial, firmware, wwn, health;
+        values: name, bytes;)
+}
+
+fn volume(seen: &BmcVolume) -> BmcVolumeRecord {
+    record!(BmcVolumeRecord of seen, texts: raid, wwn, health; values: name, bytes;)
 }

@@ -5,12 +5,13 @@ mod act;
 use std::{sync::Arc, time::Duration};
 
 use firesteel_bmc::{BmcBootMode, BmcInventory, BootVia, Error, PowerState};
-use firesteel_boot::{BootClient, Endpoints, first_stage};
+use firesteel_boot::{BootClient, HostNetwork, first_stage};
 use firesteel_facts::{Arch, Mac};
+use firesteel_kube::Status;
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, HostPower};
 use firesteel_plan::journal;
 use firesteel_resources::{BareMetalHost, bare_metal_host};
-use firesteel_runtime::{HostKey, event, key_of, timeout};
+use firesteel_runtime::{HostKey, Live, event, key_of, timeout};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::bmc_logins::{BmcLogin, BmcLogins, fault};
@@ -24,6 +25,10 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(100);
 const INVENTORY_WITHIN: Duration = Duration::from_secs(20);
 /// The longest wait for an inventory, with the request that was under way at the end of it.
 const INVENTORY_TIMEOUT: Duration = Duration::from_secs(40);
+/// An inventory that takes the place of an agent's inspection, at most: of a storage server on a slow BMC.
+const INSPECTION_WITHIN: Duration = Duration::from_secs(45);
+/// The longest wait for that, with the request that was under way at the end of it.
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the inventory is read again: parts are changed by people, health by itself.
 const INVENTORY_EVERY: SignedDuration = SignedDuration::from_hours(6);
 
@@ -36,6 +41,8 @@ pub(crate) struct PowerCallFindings {
     system_uuid: Option<String>,
     /// What the BMC tells of its machine.
     inventory: Option<BmcInventory>,
+    /// Why an inspection read no inventory.
+    no_inventory: Option<String>,
     /// Something that went well enough and is to be known.
     note: Option<String>,
     /// The BMC had no place for a session.
@@ -52,13 +59,22 @@ pub(crate) struct PowerCallFindings {
     override_left: Option<String>,
 }
 
+/// What an inspection by the BMC's inventory came to.
+enum InventoryReading {
+    Read(Box<BmcInventory>),
+    /// The text is for people.
+    NotRead {
+        why: String,
+    },
+}
+
 /// Carries out what the planner wants of BMCs.
 #[derive(Clone)]
 pub(crate) struct BmcWork {
     pub(crate) shared: Arc<Shared>,
     pub(crate) logins: BmcLogins,
     pub(crate) consoles: ConsoleReaders,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) host_network: Live<HostNetwork>,
 }
 
 impl BmcWork {
@@ -79,6 +95,13 @@ impl BmcWork {
             let result = match timeout(&*bmc.shared.runtime, CALL_TIMEOUT, work).await {
                 Some(result) => result,
                 None => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
+            };
+            // The planner looks for the record as soon as the call has ended.
+            let result = match result {
+                Ok(learnt) if call.action == BmcAction::Inspect => {
+                    bmc.keep_inspection(&key, &host.metadata.uid, learnt).await
+                }
+                result => result,
             };
             bmc.bmc_ended(&key, &host.metadata.uid, &call, result).await;
         });
@@ -109,6 +132,9 @@ impl BmcWork {
                     seen.macs.clone_from(macs);
                 }
                 seen.no_session_free = learnt.no_session_free;
+                if call.action == BmcAction::Inspect {
+                    seen.no_inventory.clone_from(&learnt.no_inventory);
+                }
                 if call.action == BmcAction::Probe {
                     seen.system_uuid.clone_from(&learnt.system_uuid);
                 }
@@ -127,8 +153,10 @@ impl BmcWork {
             let outcome = result.as_ref().map(drop).map_err(Clone::clone);
             seen.last = Some(BmcOutcome { ticket: call.ticket, at: now, result: outcome });
         }
-        if let Some(inventory) = result.ok().and_then(|learnt| learnt.inventory).filter(|_| is_same) {
-            self.keep_bmc_record(key, &inventory, now).await;
+        if let Some(inventory) = result.ok().and_then(|learnt| learnt.inventory).filter(|_| is_same)
+            && let Err(status) = self.keep_bmc_record(key, &inventory, now).await
+        {
+            tracing::warn!(host = %key, error = %status.message, "could not store what the BMC said of its machine; it is asked again in some hours");
         }
         if let Some(text) = note {
             self.note_host(key, "bmc", &text).await;
@@ -151,6 +179,12 @@ impl BmcWork {
         {
             learnt.inventory = self.inventory(key, &*client).await;
         }
+        if let (Ok(learnt), BmcAction::Inspect) = (&mut result, action) {
+            match self.inspect(&*client).await {
+                InventoryReading::Read(inventory) => learnt.inventory = Some(*inventory),
+                InventoryReading::NotRead { why } => learnt.no_inventory = Some(why),
+            }
+        }
         if let Ok(learnt) = &mut result {
             learnt.no_session_free = client.lacks_session().await;
         }
@@ -166,7 +200,7 @@ impl BmcWork {
             ipxe: None,
             vendor_class: Some(firesteel_boot::first_stage::HTTP_CLIENT.to_owned()),
         };
-        first_stage(&client, &self.endpoints).map(|stage| stage.file_or_url).unwrap_or_default()
+        first_stage(&client, &self.host_network.now().endpoints).map(|stage| stage.file_or_url).unwrap_or_default()
     }
 
     /// Whether it is time again; a try that fails counts, so that a BMC that cannot is not held up at each look.
@@ -196,6 +230,38 @@ impl BmcWork {
         }
     }
 
+    /// The BMC's inventory in place of an agent's inspection.
+    async fn inspect(&self, client: &dyn BmcSession) -> InventoryReading {
+        let reading = client.inventory(INSPECTION_WITHIN);
+        let why = match timeout(&*self.shared.runtime, INSPECTION_TIMEOUT, reading).await {
+            Some(Ok(Some(inventory))) => return InventoryReading::Read(Box::new(inventory)),
+            Some(Ok(None)) => "the BMC is driven by IPMI, which has no inventory".to_owned(),
+            Some(Err(error)) => format!("the BMC gives no inventory: {}", images::chain(&error)),
+            None => "the BMC takes too long to give its inventory".to_owned(),
+        };
+        InventoryReading::NotRead { why }
+    }
+
+    /// Stores the inventory of an inspection; without that the inspection has failed.
+    async fn keep_inspection(
+        &self,
+        key: &HostKey,
+        uid: &str,
+        mut learnt: PowerCallFindings,
+    ) -> Result<PowerCallFindings, BmcFault> {
+        let now = self.shared.now();
+        let Some(inventory) = learnt.inventory.take() else { return Ok(learnt) };
+        let is_same = self.shared.views().hosts.get_mut(key).filter(|view| view.uid == uid).map(|view| {
+            view.power.inventory_at = Some(now);
+        });
+        if is_same.is_none() {
+            return Ok(learnt);
+        }
+        let stored = self.keep_bmc_record(key, &inventory, now).await;
+        let failed = |status: Status| format!("could not store what the BMC said of its machine: {}", status.message);
+        stored.map(|()| learnt).map_err(|status| fault(BmcFaultKind::Refused, &failed(status)))
+    }
+
     async fn connect(&self, key: &HostKey, host: &BareMetalHost) -> Result<(Box<dyn BmcSession>, BootVia), BmcFault> {
         let BmcLogin { address, credentials, given, account, tls } = self.logins.login(key, host).await?;
         let trying = self.logins.try_login(&account, &given).await?;
@@ -209,13 +275,9 @@ impl BmcWork {
         connected.map(|session| (session, address.boot_via()))
     }
 
-    /// Keeps the record; what cannot be stored is read again in some hours.
-    pub(crate) async fn keep_bmc_record(&self, key: &HostKey, inventory: &BmcInventory, at: Timestamp) {
+    async fn keep_bmc_record(&self, key: &HostKey, inventory: &BmcInventory, at: Timestamp) -> Result<(), Status> {
         let record = record(inventory, at);
-        let stored = self.shared.journals.change(key, |status| status.bmc = Some(record.clone())).await;
-        if let Err(status) = stored {
-            tracing::warn!(host = %key, error = %status.message, "could not store what the BMC said of its machine; it is asked again in some hours");
-        }
+        self.shared.journals.change(key, |status| status.bmc = Some(record.clone())).await.map(drop)
     }
 
     /// Adds an event to a host's timeline; a failure is logged, since nothing depends on it.

@@ -4,11 +4,11 @@ use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::ipxe::wrong_build;
 use firesteel_boot::{
-    AskerMismatch, AskerRule, BootAsker, BootEntry, BootTokenClaims, Endpoints, KernelArguments, Platform, Purpose,
+    AskerMismatch, BootAsker, BootEntry, BootTokenClaims, HostNetwork, KernelArguments, Platform, Purpose,
     ScriptContext, ScriptRequest, SealedToken, Sealer, ServedBootFiles, render,
 };
-use firesteel_facts::Mac;
-use firesteel_runtime::HostKey;
+use firesteel_facts::{Mac, WorkHold};
+use firesteel_runtime::{HostKey, Live};
 use firesteel_wire::{NetworkPlan, Seed};
 use futures_util::future::BoxFuture;
 
@@ -76,9 +76,8 @@ pub struct BootDecisions {
     pub(crate) observations: BootObserver,
     pub(crate) reconciler: HostReconciler,
     pub(crate) machines: UnownedMachines,
-    pub(crate) asker_rule: AskerRule,
     pub(crate) boot_files: ServedBootFiles,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) host_network: Live<HostNetwork>,
     pub(crate) pin_sha256: Arc<str>,
     pub(crate) kernel_arguments: Arc<KernelArguments>,
     pub(crate) sealer: Arc<Sealer>,
@@ -139,6 +138,9 @@ impl BootDecisions {
         if let BootEntry::Wait { host, why } = entry {
             return self.waiting(mac, host, why);
         }
+        if let Some(why) = self.boots_no_agent(&entry) {
+            return ScriptDecision::exit(&why);
+        }
         let asker = match self.admit(mac, &entry, &asked) {
             Ok(asker) => asker,
             Err(mismatch) => return self.mismatched(mac, mismatch),
@@ -170,6 +172,13 @@ impl BootDecisions {
         }
     }
 
+    /// Says why a machine that would boot the agent does not, where hosts are driven by their BMCs alone.
+    fn boots_no_agent(&self, entry: &BootEntry) -> Option<String> {
+        let is_agent = matches!(entry, BootEntry::Agent { .. } | BootEntry::Discovery);
+        let network = self.host_network.now();
+        network.work_hold.as_ref().and_then(WorkHold::bmc_only).filter(|_| is_agent).map(str::to_owned)
+    }
+
     /// The machine asks again in a while.
     fn waiting(&self, mac: Mac, host: String, why: String) -> ScriptDecision {
         self.network.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
@@ -188,7 +197,8 @@ impl BootDecisions {
     }
 
     fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
-        let context = ScriptContext { endpoints: &self.endpoints, request, token, arguments: &self.kernel_arguments };
+        let endpoints = &self.host_network.now().endpoints;
+        let context = ScriptContext { endpoints, request, token, arguments: &self.kernel_arguments };
         render(entry, &context).unwrap_or_else(|error| {
             tracing::error!(mac = %request.mac, %error, "could not render a boot script; the machine gets one that says so");
             "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
@@ -278,7 +288,7 @@ impl BootDecisions {
             let seed = Seed {
                 network,
                 token: token.to_owned(),
-                appliance: self.endpoints.agent_base(),
+                appliance: self.host_network.now().endpoints.agent_base(),
                 pin_sha256: self.pin_sha256.to_string(),
                 boot_mac: mac.to_string(),
             };

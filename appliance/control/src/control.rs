@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 use firesteel_facts::Mac;
 use firesteel_kube::Status;
 use firesteel_plan::host::progress_outlook::HostOutlook;
-use firesteel_runtime::{ControllerError, Loop, lock, opaque_debug};
+use firesteel_resources::bare_metal_host::ProvisioningState;
+use firesteel_runtime::{ControllerError, HostKey, Loop, lock, opaque_debug};
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
@@ -107,6 +108,31 @@ impl Control {
             let outlook = prospect.map(|prospect| prospect.at(view.agent.progress_at, now));
             (key.clone(), outlook.unwrap_or(HostOutlook::Progressing))
         }))
+    }
+
+    /// Names the hosts that are inspected, cleaned or written now, as `NAMESPACE/NAME`.
+    #[must_use]
+    pub fn hosts_in_work(&self) -> Vec<String> {
+        let views = self.shared.views();
+        let is_in_work = |state| {
+            matches!(
+                state,
+                ProvisioningState::Inspecting
+                    | ProvisioningState::Preparing
+                    | ProvisioningState::Provisioning
+                    | ProvisioningState::Deprovisioning
+            )
+        };
+        let working = views.hosts.iter().filter(|(_, view)| {
+            view.standing.as_ref().is_some_and(|standing| is_in_work(standing.state) && standing.failure.is_none())
+        });
+        working.map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect()
+    }
+
+    /// Takes in that hosts reach the appliance in another way: each is looked at again.
+    pub fn network_changed(&self) {
+        let keys: Vec<HostKey> = self.shared.views().hosts.keys().cloned().collect();
+        keys.iter().for_each(|key| self.shared.queue.wake(key));
     }
 
     /// Names what is counted of hosts.

@@ -89,6 +89,7 @@ impl HostReconciler {
                 self.receipts.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?;
             }
             HostEffect::SupplyHardware { details } => self.hardware.supply_hardware(&key, details).await?,
+            HostEffect::SaveBmcHardware => self.hardware.save_bmc_hardware(&key, journal).await?,
             HostEffect::SaveHardware { .. } => self.hardware.save_hardware(&key, journal).await?,
             HostEffect::ForgetTombstone => self.unowned.forget_tombstone(memory).await?,
             HostEffect::Tombstone { disk, of_tenant, reason } => {
@@ -156,7 +157,7 @@ impl HostReconciler {
         write: &WritePlan,
     ) -> Result<Vec<wire::PlanStep>, PlanError> {
         let disk = identity(&write.disk);
-        let endpoints = &self.endpoints;
+        let endpoints = self.host_network.now().endpoints;
         let image = wire::ImageStream {
             url: format!("{}/images/{}.raw.zst", endpoints.http_base(), write.image.stream_sha256),
             stream_bytes: write.image.stream_bytes,
@@ -203,7 +204,7 @@ impl HostReconciler {
             OsUserData::Ignition(config) => {
                 let token = self.instances.instance_token(&host.metadata.uid, attempt)?;
                 let config = self.with_present_ca(config);
-                let stub = ignition::with_config_token(&config, &self.reader.origins.urls, &token)
+                let stub = ignition::with_config_token(&config, &self.reader.origins.now().urls, &token)
                     .map_err(|error| PlanError::TokenNotAdded(error.to_string()))?;
                 marks.extend(self.report_files(&token));
                 (Some(stub), token)
@@ -222,7 +223,7 @@ impl HostReconciler {
         let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.shared.trust.authority()) else {
             return Cow::Borrowed(config);
         };
-        let (rotated, _) = authority::rotate(text, &self.reader.origins.endpoints, &authority);
+        let (rotated, _) = authority::rotate(text, &self.reader.origins.now().endpoints, &authority);
         rotated.map_or(Cow::Borrowed(config), |text| Cow::Owned(text.into_bytes()))
     }
 
@@ -230,7 +231,7 @@ impl HostReconciler {
     fn report_files(&self, token: &str) -> [wire::HandOffFile; 2] {
         let report = format!(
             "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
-            self.endpoints.agent_base()
+            self.host_network.now().endpoints.agent_base()
         );
         [
             file("firesteel/report.conf", 0o600, report.as_bytes()),

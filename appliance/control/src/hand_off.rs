@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firesteel_handoff::{self as hand_off, ConfigOrigins, HandOffInputs, HandOffReading, HandOffUrls, Referenced};
 use firesteel_kube::{Objects, Status};
 use firesteel_resources::{BareMetalHost, Secret, SecretReference, boot_image_stream::DeclaredForm};
-use firesteel_runtime::{ImageIndex, ServedConfigs, key_of};
+use firesteel_runtime::{ImageIndex, Live, ServedConfigs, key_of};
 
 use crate::shared::Shared;
 
@@ -16,7 +16,7 @@ pub(crate) struct HandOffReader {
     pub(crate) secrets: Objects<Secret>,
     pub(crate) index: Arc<dyn ImageIndex>,
     pub(crate) served: Arc<dyn ServedConfigs>,
-    pub(crate) origins: Arc<ConfigOrigins>,
+    pub(crate) origins: Live<ConfigOrigins>,
 }
 
 impl HandOffReader {
@@ -28,7 +28,7 @@ impl HandOffReader {
         if user.is_none() && meta.is_none() && network.is_none() {
             return Ok(HandOffReading::Nothing);
         }
-        let origins = &self.origins;
+        let origins = self.origins.now();
         let declared = self.declared(host).await?;
         let ways = HandOffUrls { urls: &origins.urls, plain: origins.plain.as_deref(), declared: &declared };
         let reading = hand_off::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref());

@@ -29,6 +29,23 @@ impl HardwareStore {
         self.store_hardware(key, &record.details(), &notes).await
     }
 
+    /// Shows what the BMC said of its machine, marked as such. What an agent found is better, and stays.
+    pub(crate) async fn save_bmc_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
+        let Some(record) = journal.bmc.as_ref().filter(|_| journal.hardware.is_none()) else { return Ok(()) };
+        self.store_hardware(key, &record.details(), &[(hardware_data::BMC_INVENTORY, record.at.to_string())]).await
+    }
+
+    /// Whether the host's `HardwareData` shows what the BMC said last, or what an agent found.
+    pub(crate) async fn shows_bmc_record(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<bool, Status> {
+        if journal.hardware.is_some() {
+            return Ok(true);
+        }
+        let Some(record) = &journal.bmc else { return Ok(false) };
+        let shown = self.hardware.get(&key.namespace, &key.name).await?;
+        let mark = shown.as_ref().and_then(|shown| shown.metadata.annotation(hardware_data::BMC_INVENTORY));
+        Ok(mark == Some(record.at.to_string().as_str()))
+    }
+
     /// Whether the host's `HardwareData` is of the newest inspection. It says so by itself: what is stored may be
     /// less than what was found.
     pub(crate) async fn shows_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<bool, Status> {
@@ -69,6 +86,7 @@ impl HardwareStore {
             data.spec.hardware = Some(details.clone());
             data.metadata.annotations.remove(hardware_data::INSPECTION);
             data.metadata.annotations.remove(hardware_data::DISK_CONTENTS);
+            data.metadata.annotations.remove(hardware_data::BMC_INVENTORY);
             data.metadata.annotations.extend(notes.iter().map(|(key, text)| ((*key).to_owned(), text.clone())));
         };
         let changed = self.hardware.modify(&key.namespace, &key.name, ObjectPart::Main, &fill).await?;

@@ -44,6 +44,7 @@ impl HostReconciler {
         let (network_data, network) = self.network_data(key, &host).await?;
         let mut seen = self.seen(host, memory, &journal.status, now, network_data).await?;
         seen.slot = self.shared.views().slots.offer(key, has_slot, deletes);
+        seen.work_hold.clone_from(&self.host_network.now().work_hold);
         let step = plan::step(&seen, now);
         tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
         let journal = self.keep(journal, &seen.memory, &step, now).await?;

@@ -52,6 +52,9 @@ impl HostReconciler {
         // Of a host that is to go nothing is shown any more: in a namespace that is going it could not be.
         let goes = host.metadata.is_deleting() && journal.hardware.is_some();
         let hardware_is_shown = inspects && (goes || self.hardware.shows_hardware(&key, journal).await?);
+        let is_bmc_inspected = memory.state == HostState::Inspecting && memory.bmc_inspection.is_some();
+        let bmc_record_is_shown =
+            is_bmc_inspected && (host.metadata.is_deleting() || self.hardware.shows_bmc_record(&key, journal).await?);
         let mut seen = HostInputs::new(host, memory, self.shared.started_at, self.shared.runtime.entropy());
         if let Some(image) = seen.host.spec.wanted_image() {
             seen.image = self.images.image_seen(&seen.host, image);
@@ -59,7 +62,7 @@ impl HostReconciler {
         (seen.uncleaned, seen.credentials) = (uncleaned, credentials);
         (seen.user_data, seen.network_data) = (user_data, network_data);
         seen.lineage = self.lineage_seen();
-        seen.hardware_is_shown = hardware_is_shown;
+        (seen.hardware_is_shown, seen.bmc_record_is_shown) = (hardware_is_shown, bmc_record_is_shown);
         take_journal(&mut seen, journal);
         self.take_views(&mut seen, &key, journal, account.as_ref(), now);
         Ok(seen)
@@ -86,7 +89,7 @@ impl HostReconciler {
         seen.netboot = self.shared.boot_watch.seen(&view.macs, now);
         let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
         seen.netboot.stages.extend(boot_stages(journal));
-        seen.netboot.is_dhcp_elsewhere = self.asker_rule == AskerRule::FirstAsker;
+        seen.netboot.is_dhcp_elsewhere = self.host_network.now().asker_rule == AskerRule::FirstAsker;
         seen.discovered = views.discovered_of(key);
         seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
         seen.claims_heard = view.claims.all().to_vec();
@@ -94,6 +97,7 @@ impl HostReconciler {
         seen.bmc.refused_elsewhere = account.map(|account| views.logins.elsewhere(account, key)).unwrap_or_default();
         seen.spent_attempt = view.rebooted_attempt;
         seen.graded = view.graded;
+        seen.refused_hello.clone_from(&view.refused_hello);
         seen.agent = journal.agent.as_ref().map(|binding| {
             let rebooted = view.rebooted_attempt == Some(binding.attempt);
             let mut seen =

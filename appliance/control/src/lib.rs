@@ -77,6 +77,7 @@ mod power;
 pub mod receipts;
 mod reconciler;
 mod refusals;
+mod refused_hellos;
 mod removed_images;
 mod report_changes;
 mod second_agents;

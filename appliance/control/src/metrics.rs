@@ -150,7 +150,7 @@ impl HostMetrics {
         own("firesteel_logins_refused", "Logins that BMCs refused", &all.logins_refused);
         own("firesteel_released_uncleaned", "Hosts let go with a disk that is not clean", &all.released_uncleaned);
         own("firesteel_written_bytes", "Bytes of images written to disks and read back", &all.written_bytes);
-        let refused = "Agents refused: their boot was not seen, or they are another machine than the host";
+        let refused = "Agents refused: their boot was not seen, their token has expired, or they are another machine than the host";
         own("firesteel_agents_refused", refused, &all.agents_refused);
         let claimed = "Attempts that more than one machine claimed";
         own("firesteel_second_claimants", claimed, &all.second_claimants);

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{HostNetwork, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_handoff::ConfigOrigins;
 use firesteel_kube::{Objects, Status};
 use firesteel_resources::{BareMetalHost, Secret};
-use firesteel_runtime::{Handles, ImageIndex, InstanceKey, ServedConfigs, opaque_debug};
+use firesteel_runtime::{Handles, ImageIndex, InstanceKey, Live, ServedConfigs, opaque_debug};
 use jiff::SignedDuration;
 use ring::signature::Ed25519KeyPair;
 use tokio::sync::mpsc;
@@ -42,9 +42,8 @@ pub struct ControlConfig {
     pub handles: Handles,
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
-    pub endpoints: Endpoints,
-    /// Which askers for boot scripts may be hosts.
-    pub asker_rule: AskerRule,
+    /// How hosts reach the appliance now.
+    pub host_network: Live<HostNetwork>,
     /// What is served to boot the agent.
     pub boot_files: ServedBootFiles,
     pub sealer: Arc<Sealer>,
@@ -55,7 +54,7 @@ pub struct ControlConfig {
     /// The configs that are served to hosts.
     pub served: Arc<dyn ServedConfigs>,
     /// Where they are found.
-    pub origins: Arc<ConfigOrigins>,
+    pub origins: Live<ConfigOrigins>,
     /// The time from an installation to the deadline of its token, which `firesteel extend-token` can put off.
     pub token_life: SignedDuration,
     pub pin_sha256: Arc<str>,
@@ -123,9 +122,8 @@ impl ControlParts {
             observations: observations.clone(),
             reconciler: reconciler.clone(),
             machines,
-            asker_rule: config.asker_rule,
             boot_files: config.boot_files,
-            endpoints: config.endpoints,
+            host_network: config.host_network,
             pin_sha256: config.pin_sha256,
             kernel_arguments: config.kernel_arguments,
             sealer: config.sealer,
@@ -166,7 +164,8 @@ fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, objects: HostObjects
         bmc_tls: Arc::clone(&config.bmc_tls),
     };
     let consoles = ConsoleReaders { shared: shared(), logins: logins.clone(), hosts: hosts.clone() };
-    let bmc = BmcWork { shared: shared(), logins, consoles: consoles.clone(), endpoints: config.endpoints };
+    let host_network = config.host_network.clone();
+    let bmc = BmcWork { shared: shared(), logins, consoles: consoles.clone(), host_network: host_network.clone() };
     let images = ImageFetches { shared: shared(), images: Arc::clone(&config.images), secrets: secrets.clone() };
     let instances = InstanceReports {
         shared: shared(),
@@ -180,11 +179,10 @@ fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, objects: HostObjects
         secrets: secrets.clone(),
         index: Arc::clone(&config.index),
         served: Arc::clone(&config.served),
-        origins: Arc::clone(&config.origins),
+        origins: config.origins.clone(),
     };
-    let (shared, endpoints, asker_rule) = (shared(), config.endpoints, config.asker_rule);
     HostReconciler {
-        shared,
+        shared: shared(),
         hosts,
         secrets,
         unowned,
@@ -195,7 +193,6 @@ fn reconciler(config: &ControlConfig, shared: &Arc<Shared>, objects: HostObjects
         consoles,
         instances,
         reader,
-        endpoints,
-        asker_rule,
+        host_network,
     }
 }

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_boot::{AskerRule, Endpoints};
+use firesteel_boot::HostNetwork;
 use firesteel_kube::{Objects, Status};
 use firesteel_plan::journal;
 use firesteel_resources::{BareMetalHost, Secret};
-use firesteel_runtime::{ControllerError, HostKey, StepLock};
+use firesteel_runtime::{ControllerError, HostKey, Live, StepLock};
 
 use crate::bmc_work::BmcWork;
 use crate::console::readers::ConsoleReaders;
@@ -37,8 +37,7 @@ pub(crate) struct HostReconciler {
     pub(crate) consoles: ConsoleReaders,
     pub(crate) instances: InstanceReports,
     pub(crate) reader: HandOffReader,
-    pub(crate) endpoints: Endpoints,
-    pub(crate) asker_rule: AskerRule,
+    pub(crate) host_network: Live<HostNetwork>,
 }
 
 /// A step under way. It ends with this, also where no caller waits for it any more: a client that asked for a boot

@@ -34,7 +34,7 @@ impl BootDecisions {
         let bound = self.bound_and_live(&key, attempt).await;
         match bound {
             // Whose hello did not count boots again, with a number that no hello was refused for.
-            None if self.is_unseen(&key, attempt) => {}
+            None if self.was_refused(&key, attempt) => {}
             // A boot that was to prove an erasure came to nothing: what asks now may be the system on the disk.
             None if self.brought_no_agent(&key, attempt).await && self.admit(mac, &entry, asked).is_ok() => {}
             None => return BootAgain::First,
@@ -74,8 +74,10 @@ impl BootDecisions {
         }
     }
 
-    fn is_unseen(&self, key: &HostKey, attempt: u64) -> bool {
-        self.shared.views().hosts.get(key).is_some_and(|view| view.unseen_attempt == Some(attempt))
+    fn was_refused(&self, key: &HostKey, attempt: u64) -> bool {
+        let views = self.shared.views();
+        let refused = views.hosts.get(key).and_then(|view| view.refused_hello.as_ref());
+        refused.is_some_and(|refused| refused.attempt == attempt)
     }
 
     /// Host, entry and attempt of a MAC whose entry is the agent.

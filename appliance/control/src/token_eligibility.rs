@@ -28,7 +28,7 @@ impl BootDecisions {
             Some(other) => AddressHolder::Other(other),
             None => AddressHolder::Unleased,
         };
-        let rule = if takes_any { AskerRule::FirstAsker } else { self.asker_rule };
+        let rule = if takes_any { AskerRule::FirstAsker } else { self.host_network.now().asker_rule };
         let leased = self.network.leased_addresses(&macs).into_iter().map(IpAddr::V4).collect();
         BootScriptRequest { from, holder, rule, leased }
     }

@@ -10,7 +10,7 @@ use firesteel_boot::{BootEntry, Observation};
 use firesteel_facts::Mac;
 use firesteel_images::import::ImportFormat;
 use firesteel_plan::admission::Slots;
-use firesteel_plan::host::{ImageInputs, wrong_boot_mac::DrivenSystem};
+use firesteel_plan::host::{ImageInputs, RefusedHello, wrong_boot_mac::DrivenSystem};
 use firesteel_resources::ObjectMeta;
 use firesteel_runtime::{HostEvent, HostEvents, HostKey, SteppedHost, undecodable_host};
 use firesteel_wire as wire;
@@ -113,8 +113,8 @@ pub(crate) struct LiveHost {
     pub(crate) rebooted_attempt: Option<u64>,
     /// The erasure whose signed receipts say what it came to: attempt and plan.
     pub(crate) graded: Option<(u64, u32)>,
-    /// The attempt of which a hello did not count.
-    pub(crate) unseen_attempt: Option<u64>,
+    /// The last hello that did not count.
+    pub(crate) refused_hello: Option<RefusedHello>,
     pub(crate) power: PowerView,
     /// The host as its newest step left it.
     pub(crate) standing: Option<SurveyedHost>,

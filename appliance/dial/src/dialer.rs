@@ -1,7 +1,7 @@
 //! Sockets to addresses that were judged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::error::DialError;
 use crate::meter::{ByteAllowance, Metered};
 use crate::resolve::{Resolve, SystemResolver};
-use crate::targets::{RefusedTarget, Targets};
+use crate::targets::{RefusedTarget, TargetClass, Targets};
 use crate::tls::HANDSHAKE_BYTES_MAX;
 
 /// The number of addresses of one name that are tried. Any further ones are like them.
@@ -19,7 +19,7 @@ const ADDRESSES_MAX: usize = 8;
 /// Dials what users name. Clones share the rules and the resolver.
 #[derive(Clone, Debug)]
 pub struct Dialer {
-    targets: Arc<Targets>,
+    targets: Arc<RwLock<Targets>>,
     resolver: Arc<dyn Resolve>,
 }
 
@@ -33,7 +33,16 @@ impl Dialer {
     /// Makes a dialer with another resolver.
     #[must_use]
     pub fn with_resolver(targets: Targets, resolver: Arc<dyn Resolve>) -> Self {
-        Self { targets: Arc::new(targets), resolver }
+        Self { targets: Arc::new(RwLock::new(targets)), resolver }
+    }
+
+    /// Excludes other places where this process listens from now on, for all clones.
+    pub fn set_listeners(&self, listeners: impl IntoIterator<Item = SocketAddr>) {
+        self.targets.write().unwrap_or_else(PoisonError::into_inner).set_listeners(listeners);
+    }
+
+    fn judge(&self, address: SocketAddr) -> Result<(), TargetClass> {
+        self.targets.read().unwrap_or_else(PoisonError::into_inner).judge(address, is_here)
     }
 
     /// The addresses of a host that may be dialled: it is resolved once, and each address is judged. Where some of them
@@ -51,7 +60,7 @@ impl Dialer {
         };
         let (mut allowed, mut refused) = (Vec::new(), None);
         for address in found.into_iter().map(|address| canonical(address, port)) {
-            match self.targets.judge(address, is_here) {
+            match self.judge(address) {
                 Ok(()) if allowed.len() < ADDRESSES_MAX && !allowed.contains(&address) => allowed.push(address),
                 Ok(()) => {}
                 Err(class) => {
@@ -123,7 +132,7 @@ impl Dialer {
         let ip = if is_local { Some(Ipv4Addr::LOCALHOST.into()) } else { literal(host) };
         let Some(ip) = ip else { return Ok(()) };
         let address = canonical(SocketAddr::new(ip, port), port);
-        let judged = self.targets.judge(address, is_here);
+        let judged = self.judge(address);
         judged.map_err(|class| DialError::Refused(RefusedTarget { host: host.to_owned(), address, class }))
     }
 }

@@ -82,6 +82,11 @@ impl Targets {
         Self { listeners: listeners.into_iter().collect(), ..self }
     }
 
+    /// Replaces the places where this process listens.
+    pub(crate) fn set_listeners(&mut self, listeners: impl IntoIterator<Item = SocketAddr>) {
+        self.listeners = listeners.into_iter().collect();
+    }
+
     /// Judges one address. `is_here` says whether this machine has an address; it is asked seldom.
     ///
     /// # Errors

@@ -64,6 +64,7 @@ event_reasons! {
     IntruderNamed = "IntruderNamed",
     InvalidAnnotationValue = "InvalidAnnotationValue",
     Locked = "Locked",
+    NeedsAgent = "NeedsAgent",
     NetBoot = "NetBoot",
     NetworkBootSilent = "NetworkBootSilent",
     NetworkBootStalled = "NetworkBootStalled",

@@ -16,6 +16,7 @@ mod hardware;
 mod mac;
 mod shown_url;
 mod token_bucket;
+mod work_hold;
 
 pub use address_block::{AddressBlock, AddressBlockError, is_network_end, parse_network};
 pub use arch::{Arch, FirmwareInterface};
@@ -29,3 +30,4 @@ pub use hardware::{FirmwareMode, FormatErase, Grade, HiddenArea, SanitizeMethod,
 pub use mac::{Mac, ParseMacError};
 pub use shown_url::{has_user_information, shown_url};
 pub use token_bucket::{BucketLimits, TokenBucket};
+pub use work_hold::WorkHold;

@@ -155,7 +155,8 @@ impl DhcpServer {
         self.engine.leases()
     }
 
-    /// Serves until every handle is dropped or something breaks.
+    /// Serves until every handle is dropped or something breaks. In the first case the sockets and the lease file are
+    /// closed when this ends, so that another server can be opened.
     pub fn run(mut self) -> BoxFuture<'static, Result<(), DhcpError>> {
         Box::pin(async move {
             let mut buffer = vec![0; RECEIVE_BYTES];
@@ -185,7 +186,10 @@ impl DhcpServer {
                     () = tokio::time::sleep(sleep) => self.engine.handle_timeout(Timestamp::now()),
                     command = self.commands.recv() => match command {
                         Some(command) => self.run_command(command),
-                        None => return Ok(()),
+                        None => {
+                            self.store.close().await;
+                            return Ok(());
+                        }
                     },
                 }
                 self.drain()?;

@@ -133,6 +133,13 @@ impl LeaseStore {
         self.jobs.send(LeaseCommit { id, changes, spending }).is_ok()
     }
 
+    /// Ends the thread once all queued changes are written, and waits until the file is closed.
+    pub async fn close(self) {
+        let Self { jobs, mut done } = self;
+        drop(jobs);
+        while done.recv().await.is_some() {}
+    }
+
     /// Waits for the next commit that is durable, or failed; `None` if the thread has ended.
     pub async fn done(&mut self) -> Option<(CommitId, bool)> {
         self.done.recv().await

@@ -3,6 +3,7 @@
 //! It also keeps the leases and names foreign DHCP servers. The appliance brings the decisions about hosts as functions:
 //! this crate knows neither kinds nor control.
 
+pub mod arp_socket;
 pub mod dhcp;
 pub mod leases;
 pub mod named_clients;

@@ -18,6 +18,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::UdpSocket;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_ARP: u16 = 0x0806;
 const IP_HEADER_BYTES: usize = 20;
 const UDP_HEADER_BYTES: usize = 8;
 const IP_PROTOCOL_UDP: u8 = 17;
@@ -85,6 +86,18 @@ impl LinkSocket {
     /// Opens a socket that also receives every IPv4 packet of the interface.
     pub(super) fn listener(interface: u32) -> io::Result<Self> {
         Self::open(interface, ETHERTYPE_IPV4)
+    }
+
+    /// Opens a socket for ARP.
+    pub(super) fn arp(interface: u32) -> io::Result<Self> {
+        Self::open(interface, ETHERTYPE_ARP)
+    }
+
+    /// Sends an ARP packet to all machines of the link.
+    pub(super) fn broadcast_arp(&self, packet: &[u8]) -> io::Result<()> {
+        let address = link_address(self.interface, ETHERTYPE_ARP, Mac([0xff; 6]))?;
+        self.socket.get_ref().send_to(packet, &address)?;
+        Ok(())
     }
 
     fn open(interface: u32, ethertype: u16) -> io::Result<Self> {

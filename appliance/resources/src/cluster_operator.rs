@@ -28,7 +28,6 @@ pub const KIND: Kind = Kind {
         },
     ],
     about: "How a part of the cluster is.",
-    without_controller: Some("the appliance does not report by this kind; see the status of the Provisioning object"),
     ..Kind::new("config.openshift.io", "v1", "ClusterOperator", "clusteroperators", "clusteroperator", &SHAPE)
 };
 

@@ -18,6 +18,8 @@ pub const KIND: Kind = Kind {
 
 /// Annotation by which Firesteel knows of which inspection the data is: `ATTEMPT/PLAN TIME`.
 pub const INSPECTION: &str = "firesteel.dev/inspection";
+/// Annotation of data that no agent found: when the host's BMC said it. No disk is chosen, erased or written by it.
+pub const BMC_INVENTORY: &str = "firesteel.dev/bmc-inventory";
 /// Annotation that says what that inspection found on each disk: [`crate::HardwareRecord::shown_contents`].
 pub const DISK_CONTENTS: &str = "firesteel.dev/disk-contents";
 

@@ -5,6 +5,7 @@
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
 mod answers;
+mod bmc_parts;
 mod boot;
 mod claim;
 mod promised_hand_off;
@@ -20,6 +21,7 @@ use crate::kind::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column};
 use crate::zero::is_zero;
 
 pub use answers::{DELETION, RequestAnswer, RequestAnswers, RequestOutcome};
+pub use bmc_parts::{BmcDriveRecord, BmcInterfaceRecord, BmcVolumeRecord};
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentFileRecord};
 pub use claim::{CLAIMANTS_MAX, ClaimRecord, Claimant};
 pub use promised_hand_off::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
@@ -194,6 +196,12 @@ pub struct BmcRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<BmcProcessor>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<BmcInterfaceRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<BmcDriveRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<BmcVolumeRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub firmware: Vec<BmcVersion>,
     /// What is not in here, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -218,6 +226,12 @@ pub struct BmcModule {
 #[serde(rename_all = "camelCase", default)]
 pub struct BmcProcessor {
     pub socket: String,
+    /// `CPU`, `GPU`, `FPGA` and others.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// `x86_64` or `aarch64`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub arch: String,
     pub manufacturer: String,
     pub model: String,
     #[serde(skip_serializing_if = "Option::is_none")]

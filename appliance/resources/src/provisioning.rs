@@ -3,6 +3,7 @@
 //! failures stop the later ones; [`Provisioning::network`] gives the checked values. Its bounds are ours
 //! ([`POOL_ADDRESSES_MAX`], [`SERVERS_MAX`]), and [`unacted()`] says what is accepted without effect.
 
+mod os_image;
 mod shape;
 mod unsupported_fields;
 
@@ -19,6 +20,7 @@ use crate::condition::Condition;
 use crate::kind::{AGE, Kind, KindScope, METAL3, RuleVerdict, V1ALPHA1, column};
 use crate::zero::is_zero;
 
+pub use os_image::{OsImageSource, OsImageUrlFault, digest_in_url};
 use shape::SHAPE;
 pub use unsupported_fields::{PAUSED, unacted, unserved};
 
@@ -207,17 +209,8 @@ impl ProvisioningSpec {
         if url.is_empty() {
             return;
         }
-        let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
-            causes.push(Cause::invalid(path, &shown_url(url), "must be an http or https URL"));
-            return;
-        };
-        let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let digest = query.split('&').find_map(|pair| pair.strip_prefix("sha256=")).unwrap_or_default();
-        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            causes.push(Cause::invalid(path, &shown_url(url), "needs a query ?sha256= with 64 hexadecimal digits"));
-        }
-        if !location.ends_with(".qcow2.gz") && !location.ends_with(".qcow2.xz") {
-            causes.push(Cause::invalid(path, &shown_url(url), "must end in .qcow2.gz or .qcow2.xz"));
+        for fault in OsImageSource::parse(url).err().unwrap_or_default() {
+            causes.push(Cause::invalid(path, &shown_url(url), &fault.to_string()));
         }
     }
 
@@ -301,6 +294,13 @@ impl ProvisioningSpec {
         self.additional_ntp_servers.iter().filter_map(|server| server.parse().ok())
     }
 
+    /// The time servers that the object names by DNS names.
+    #[must_use]
+    pub fn ntp_names(&self) -> Vec<String> {
+        let is_name = |server: &&String| server.parse::<IpAddr>().is_err() && !server.is_empty();
+        self.additional_ntp_servers.iter().filter(is_name).cloned().collect()
+    }
+
     fn time_servers(&self, mode: NetworkMode, causes: &mut Vec<Cause>) {
         let count = self.ntp_addresses().count();
         if mode == NetworkMode::Managed && count > SERVERS_MAX {
@@ -351,4 +351,42 @@ fn pool_fault(block: IpNet, start: IpAddr, end: IpAddr) -> Option<String> {
     let hosts = (first..=last).take(3).filter(|address| !is_network_end(&block, IpAddr::V4((*address).into()))).count();
     (hosts == 0)
         .then(|| "holds no address that a host can have: only the network's own or its broadcast address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// S0.3: a person corrects all of it at once.
+    #[test]
+    fn all_that_is_wrong_with_a_network_is_said_at_once() {
+        let fields = |spec: Value| -> Vec<String> {
+            let object: Provisioning =
+                serde_json::from_value(json!({"metadata": {"name": "other"}, "spec": spec})).unwrap_or_default();
+            object.causes(None).into_iter().map(|cause| cause.field).collect()
+        };
+        let managed = json!({"provisioningOSDownloadURL": "http://a/os.raw", "provisioningIP": "192.0.2.1",
+            "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.20,10.77.0.10",
+            "provisioningNetworkGateway": "10.77.0.255", "additionalNTPServers": vec!["192.0.2.1"; 9]});
+        let image = "spec.provisioningOSDownloadURL";
+        let expected = [
+            "metadata.name",
+            image,
+            image,
+            "spec.provisioningIP",
+            "spec.provisioningDHCPRange",
+            "spec.provisioningNetworkGateway",
+            "spec.additionalNTPServers",
+        ];
+        assert_eq!(fields(managed), expected);
+        // An address that cannot be read makes what is compared with it meaningless, and nothing else.
+        let unmanaged = json!({"provisioningNetwork": "Unmanaged", "provisioningNetworkGateway": "10.77.0.2",
+            "provisioningIP": "none", "provisioningOSDownloadURL": "ftp://a/os.qcow2.gz"});
+        assert_eq!(
+            fields(unmanaged),
+            ["metadata.name", image, "spec.provisioningNetworkGateway", "spec.provisioningIP"]
+        );
+    }
 }

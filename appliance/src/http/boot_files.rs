@@ -96,6 +96,13 @@ impl BootFiles {
         Ok(Self { kernel, initramfs, agent, loaders: Arc::new(found) })
     }
 
+    /// Returns what an appliance serves that boots no host: nothing. No token is made for it, so nothing of it is sent.
+    #[must_use]
+    pub fn none() -> Self {
+        let nothing = || ServedBlob::new(Vec::new());
+        Self { kernel: nothing(), initramfs: nothing(), agent: None, loaders: Arc::default() }
+    }
+
     /// Finds one of the files that boot the agent.
     #[must_use]
     pub fn file(&self, name: BootFileName) -> &ServedBlob {

@@ -7,16 +7,20 @@ use std::{path::PathBuf, sync::Arc};
 
 use firesteel_facts::Sha256;
 use firesteel_images::import::{ImageStore, StoreError, StoreLease};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use super::body::{ResponseBody, text};
 use super::file::answer_file;
+use crate::image_depot::CachedOsImage;
 
 /// The prefix of image paths.
 pub const IMAGES_PATH: &str = "/images/";
 
 /// The suffix behind the digest of an image's stream.
 const IMAGE_SUFFIX: &str = ".raw.zst";
+
+/// The suffix behind the name of an OS image: the digest of what is served under the name.
+const SUMS_SUFFIX: &str = ".sha256sum";
 
 /// Returns the path of an image's stream or a file, locked until it is opened: the depot sees that it is in use.
 fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, StoreLease)> {
@@ -36,28 +40,40 @@ fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf
 
 /// The store's images for the listeners. Clones share it.
 #[derive(Clone, Debug)]
-pub struct ImageFiles(Arc<ImageStore>);
+pub struct ImageFiles {
+    store: Arc<ImageStore>,
+    os_image: CachedOsImage,
+}
 
 impl ImageFiles {
     #[must_use]
     pub fn new(store: ImageStore) -> Self {
-        Self(Arc::new(store))
+        Self { store: Arc::new(store), os_image: CachedOsImage::default() }
+    }
+
+    /// Serves the OS image of the Provisioning object by its name, too.
+    #[must_use]
+    pub fn with_os_image(self, os_image: CachedOsImage) -> Self {
+        Self { os_image, ..self }
     }
 
     #[must_use]
     pub fn store(&self) -> &ImageStore {
-        &self.0
+        &self.store
     }
 
     /// Answers for one name behind [`IMAGES_PATH`].
     pub async fn answer(&self, method: &Method, headers: &HeaderMap, name: &str) -> Response<ResponseBody> {
+        if let Some(response) = self.answer_os_image(name) {
+            return response;
+        }
         let is_digest = |digest: &&str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         let (digest, is_image) = name.strip_suffix(IMAGE_SUFFIX).map_or((name, false), |digest| (digest, true));
         let Some(digest) = Some(digest).filter(is_digest) else {
             let named = "images are named <sha256 of the stream>.raw.zst, files by their sha256";
             return text(StatusCode::NOT_FOUND, named);
         };
-        let (images, wanted) = (Arc::clone(&self.0), digest.parse::<Sha256>());
+        let (images, wanted) = (Arc::clone(&self.store), digest.parse::<Sha256>());
         let found = tokio::task::spawn_blocking(move || held(&images, &wanted.ok()?, is_image)).await;
         match found.ok().flatten() {
             Some((path, _held)) => {
@@ -66,6 +82,25 @@ impl ImageFiles {
             }
             None => text(StatusCode::NOT_FOUND, "no such image; `firesteel image ls` lists them"),
         }
+    }
+
+    /// Answers for the path of upstream's image cache: leads to the image's stream, or gives the digest of that.
+    fn answer_os_image(&self, name: &str) -> Option<Response<ResponseBody>> {
+        let (_, file) = name.split_once('/')?;
+        let image = name.strip_suffix(SUMS_SUFFIX).unwrap_or(name);
+        let Some(meta) = self.os_image.served(image) else {
+            return Some(text(StatusCode::NOT_FOUND, "no such OS image; `kubectl describe provisioning` says why"));
+        };
+        if name.ends_with(SUMS_SUFFIX) {
+            let file = file.trim_end_matches(SUMS_SUFFIX);
+            return Some(text(StatusCode::OK, format!("{}  {file}\n", meta.stream_sha256)));
+        }
+        let location = format!("{IMAGES_PATH}{}{IMAGE_SUFFIX}", meta.stream_sha256);
+        let mut response = text(StatusCode::FOUND, "the stream is at the address in Location");
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        Some(response)
     }
 }
 

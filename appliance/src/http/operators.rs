@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Default)]
 pub struct Operators {
     /// The appliance's own address: connections from it come from this machine.
-    own: Option<IpAddr>,
+    own: Arc<Mutex<Option<IpAddr>>>,
     seen: Arc<Mutex<OperatorAddresses>>,
 }
 
@@ -42,14 +42,23 @@ impl Operators {
     /// Makes an empty list. `own` is the appliance's own address, if it has one on a network.
     #[must_use]
     pub fn new(own: Option<IpAddr>) -> Self {
-        Self { own, ..Self::default() }
+        Self { own: Arc::new(Mutex::new(own)), ..Self::default() }
+    }
+
+    /// Changes the appliance's own address, for all clones.
+    pub fn set_own(&self, own: IpAddr) {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+    }
+
+    fn own(&self) -> Option<IpAddr> {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that this caller proved its identity from there. `runs_hosts` checks its rights, which happens now and
     /// then.
     pub fn proved(&self, address: IpAddr, caller: &str, runs_hosts: impl FnOnce() -> bool) {
         let (address, now) = (address.to_canonical(), Instant::now());
-        if is_on_this_machine(address, self.own) || self.lock().is_fresh(address, caller, now) {
+        if is_on_this_machine(address, self.own()) || self.lock().is_fresh(address, caller, now) {
             return;
         }
         let runs_hosts = runs_hosts();
@@ -69,7 +78,7 @@ impl Operators {
     }
 
     fn standing(&self, address: IpAddr) -> ClientClass {
-        if is_on_this_machine(address, self.own) {
+        if is_on_this_machine(address, self.own()) {
             return ClientClass::Owner;
         }
         let known = self.lock().at(address.to_canonical(), Instant::now());

@@ -48,6 +48,20 @@ pub(super) async fn make(
     Ok(made)
 }
 
+/// Removes one image that no object names; says whether it went.
+pub(super) async fn remove_one(
+    store: &ImageStore,
+    referrers: &dyn Referrers,
+    raw_sha256: &Sha256,
+) -> Result<bool, DepotError> {
+    let (own, raw) = (store.clone(), *raw_sha256);
+    let condemned = blocking(move || own.condemn_image(&raw)).await?.map_err(failed)?;
+    let in_use = referrers.in_use().await?;
+    let own = store.clone();
+    let collected = blocking(move || remove(&own, condemned, &in_use)).await??;
+    Ok(!collected.removed.is_empty())
+}
+
 /// Chooses, reads the references again, and removes; what is in use by now is restored.
 async fn round(
     store: &ImageStore,
@@ -105,7 +119,8 @@ pub fn is_named(image: &ImageMeta, name: &ImageName) -> bool {
     let is_digest = |text: &str| text.eq_ignore_ascii_case(checksum);
     let of_source = image.sources.iter().any(|source| {
         let given = source.checksum.split_once(':').map_or("", |(_, digits)| digits);
-        is_digest(given) || is_digest(&source.sha256.to_string())
+        let content = source.uncompressed_sha256.map(|digest| digest.to_string()).unwrap_or_default();
+        is_digest(given) || is_digest(&source.sha256.to_string()) || is_digest(&content)
     });
     of_source || is_digest(&image.raw_sha256.to_string())
 }
@@ -180,6 +195,25 @@ mod tests {
         assert!(!is_named(&image.meta, &name("https://a.example/disk.raw", &"0".repeat(64))));
         let made = make(&store, &Says::of([Some(InUse::default())]), Some(0), 0).await.unwrap();
         assert_eq!((made.images, made.shortfall), (vec![raw], None));
+    }
+
+    #[tokio::test]
+    async fn one_image_goes_unless_an_object_names_it_or_a_host_fetches_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(dir.path()).unwrap();
+        let (image, other) = (image(&store, 7), image(&store, 8).meta.raw_sha256);
+        let raw = image.meta.raw_sha256;
+        let by_stream = InUse { digests: [image.meta.stream_sha256].into(), ..InUse::default() };
+        for named in [by_stream, named(name("x", &raw.to_string()))] {
+            assert_eq!(remove_one(&store, &Says::of([Some(named)]), &raw).await, Ok(false));
+        }
+        assert!(remove_one(&store, &Says::of([None]), &raw).await.is_err(), "references that cannot be read");
+        let lease = store.lease_image(&raw).unwrap();
+        assert_eq!(remove_one(&store, &Says::of([Some(InUse::default())]), &raw).await, Ok(false));
+        drop(lease);
+        assert_eq!(remove_one(&store, &Says::of([Some(InUse::default())]), &raw).await, Ok(true));
+        assert_eq!(remove_one(&store, &Says::of([Some(InUse::default())]), &raw).await, Ok(false), "it is gone");
+        assert!(store.by_raw(&other).unwrap().is_some());
     }
 
     /// A host came to name it after the objects were read and before the file was removed.

@@ -9,6 +9,8 @@
 
 mod folder;
 mod make_room;
+mod os_image;
+mod os_image_store;
 mod quota;
 
 use std::path::Path;
@@ -28,6 +30,8 @@ use firesteel_streams::{
 
 pub use folder::StreamFolder;
 pub use make_room::is_named;
+pub use os_image::{CachedOsImage, OsImageView};
+pub use os_image_store::{OsImageFault, OsImages};
 pub use quota::Quota;
 
 /// The appliance's own depot.
@@ -170,6 +174,7 @@ impl Depot for OwnDepot {
 pub struct HostImages {
     depot: OwnDepot,
     streams: StreamController,
+    os_image: CachedOsImage,
 }
 
 impl std::fmt::Debug for HostImages {
@@ -180,8 +185,8 @@ impl std::fmt::Debug for HostImages {
 
 impl HostImages {
     #[must_use]
-    pub fn new(depot: OwnDepot, streams: StreamController) -> Self {
-        Self { depot, streams }
+    pub fn new(depot: OwnDepot, streams: StreamController, os_image: CachedOsImage) -> Self {
+        Self { depot, streams, os_image }
     }
 }
 
@@ -192,6 +197,9 @@ impl Images for HostImages {
         progress: Arc<dyn Fn(AcquisitionStage) + Send + Sync>,
     ) -> Acquiring<'a> {
         Box::pin(async move {
+            if let Some(cached) = self.os_image.acquire(request, &*progress).await {
+                return cached;
+            }
             let total: Arc<Mutex<Option<u64>>> = Arc::default();
             let heard = Arc::clone(&total);
             let tell: Arc<dyn Fn(AcquisitionStage) + Send + Sync> = Arc::new(move |stage| {

@@ -1,9 +1,19 @@
-//! The API without machines (with `--api-only`, or because data for serving machines cannot be read): the status of
-//! every host says why nothing happens to it.
+//! The API without machines (`--api-only`): the status of every host says why nothing happens to it, and the conditions
+//! of the network say that it is disabled (S0.15).
 
-use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use firesteel_facts::WorkHold;
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects, Status};
+use firesteel_network::{
+    AddressState, InterfaceFacts, NetworkController, NetworkControllerConfig, NetworkServices, NetworkSettings,
+    NetworkSurroundings, ServiceFailure, ServiceName, ServicePlan,
+};
 use firesteel_resources::bare_metal_host::{BareMetalHostStatus, ProvisioningState};
 use firesteel_resources::{BareMetalHost, Condition, set_condition};
+use firesteel_runtime::Runtime;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 /// The condition that says whether a host can be used. A planner that serves this folder later replaces it.
@@ -11,19 +21,79 @@ const READY: &str = "Ready";
 const REASON: &str = "ApiOnly";
 const MESSAGE: &str = "this appliance serves its API alone (--api-only): no host is inspected, provisioned or switched";
 
-/// The reason in hosts if `--api-only` was not given.
-const WITHHELD: &str = "NoMachineServed";
+/// A network that is not served, whatever its object says.
+#[derive(Debug)]
+struct UnservedNetwork;
 
-/// Writes the condition to each host that has none, as long as the process lives. `why` says why no machine is served,
-/// unless the settings ask for that.
+impl NetworkServices for UnservedNetwork {
+    fn start<'a>(&'a self, _: ServiceName, _: &'a ServicePlan) -> BoxFuture<'a, Result<(), ServiceFailure>> {
+        Box::pin(async { Err(ServiceFailure(MESSAGE.to_owned())) })
+    }
+
+    fn adjust<'a>(&'a self, name: ServiceName, plan: &'a ServicePlan) -> BoxFuture<'a, Result<(), ServiceFailure>> {
+        self.start(name, plan)
+    }
+
+    fn stop(&self, _: ServiceName) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn ended(&self) -> BoxFuture<'_, (ServiceName, String)> {
+        Box::pin(std::future::pending())
+    }
+
+    fn pause_address(&self, _: bool) {}
+
+    fn hold_work(&self, _: Option<WorkHold>) {}
+
+    fn address(&self) -> Option<AddressState> {
+        None
+    }
+}
+
+impl NetworkSurroundings for UnservedNetwork {
+    fn interfaces(&self) -> std::io::Result<Vec<InterfaceFacts>> {
+        Ok(Vec::new())
+    }
+
+    fn time_servers(&self, _: &[String]) -> Vec<Ipv4Addr> {
+        Vec::new()
+    }
+
+    fn may_put_addresses(&self) -> bool {
+        false
+    }
+
+    fn hosts_in_work(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Makes the controller that says of the network that it is disabled.
+///
+/// # Errors
+/// When the registry lacks a kind.
+pub(super) fn network_controller(
+    core: &Core,
+    runtime: Arc<dyn Runtime>,
+    api_address: IpAddr,
+) -> Result<NetworkController, Status> {
+    NetworkController::new(NetworkControllerConfig {
+        core: core.clone(),
+        runtime,
+        services: Arc::new(UnservedNetwork),
+        surroundings: Arc::new(UnservedNetwork),
+        settings: NetworkSettings { interface: None, api_address, has_boot_files: false },
+        is_enabled: false,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// Writes the condition to each host that has none, as long as the process lives.
 ///
 /// # Errors
 /// When the store fails.
-pub(super) async fn mark_hosts_not_ready(core: Core, why: Option<String>) -> anyhow::Result<()> {
-    let (reason, message) = match &why {
-        Some(why) => (WITHHELD, format!("no host is inspected, provisioned or switched: {why}")),
-        None => (REASON, MESSAGE.to_owned()),
-    };
+pub(super) async fn mark_hosts_not_ready(core: Core) -> anyhow::Result<()> {
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost")?;
     let mut changes = hosts.subscribe().await?;
     loop {
@@ -35,7 +105,7 @@ pub(super) async fn mark_hosts_not_ready(core: Core, why: Option<String>) -> any
         // Kubernetes' times have whole seconds.
         let now = Timestamp::from_second(Timestamp::now().as_second())?;
         let written =
-            hosts.modify(namespace, name, ObjectPart::Status, |host| set_not_ready(host, reason, &message, now)).await;
+            hosts.modify(namespace, name, ObjectPart::Status, |host| set_not_ready(host, REASON, MESSAGE, now)).await;
         if let Err(status) = written {
             tracing::warn!(%namespace, %name, error = %status.message, "could not write why a host is not worked on");
         }

@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{HostNetwork, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_config_server::{ConfigController, ConfigServerConfig, ConfigSettings};
 use firesteel_control::{BmcDriver, Control, ControlConfig, Images};
 use firesteel_kube::{Core, Status};
 use firesteel_plan::skew::MinimumVersions;
 use firesteel_rollout::{RolloutConfig, RolloutController};
-use firesteel_runtime::{ControllerError, Handles, HostTrust, InstanceKey, Runtime, StoreClock};
+use firesteel_runtime::{ControllerError, Handles, HostTrust, InstanceKey, Live, Runtime, StoreClock};
 use firesteel_streams::StreamIndex;
 use futures_util::future::BoxFuture;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -20,9 +20,8 @@ pub struct ControllersConfig {
     pub clock: StoreClock,
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
-    pub endpoints: Endpoints,
-    /// Which clients that ask for boot scripts may be hosts.
-    pub asker_rule: AskerRule,
+    /// How hosts reach the appliance now.
+    pub host_network: Live<HostNetwork>,
     /// The files that boot the agent.
     pub boot_files: ServedBootFiles,
     pub sealer: Sealer,
@@ -46,7 +45,7 @@ pub struct ControllersConfig {
 
 impl fmt::Debug for ControllersConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllersConfig").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("ControllersConfig").field("host_network", &self.host_network).finish_non_exhaustive()
     }
 }
 
@@ -72,7 +71,7 @@ impl HostControllers {
             handles: handles.clone(),
             sealer: Arc::clone(&sealer),
             instance_key: instance_key.clone(),
-            endpoints: config.endpoints,
+            host_network: config.host_network.clone(),
             settings: config.configs,
         })?;
         let rollout = RolloutController::new(RolloutConfig {
@@ -84,8 +83,7 @@ impl HostControllers {
             handles,
             images: config.images,
             bmc: config.bmc,
-            endpoints: config.endpoints,
-            asker_rule: config.asker_rule,
+            host_network: config.host_network,
             boot_files: config.boot_files,
             sealer,
             instance_key,

@@ -7,6 +7,7 @@
 //! secrets/       keys: at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
 //! audit/         the audit log
 //! streams/       metadata of boot image streams
+//! put-address.json  the address that was put on the interface of the provisioning network
 //! first-start    marks a folder whose first start has not ended
 //! reserve        room for what must be written on a full disk
 //! ```

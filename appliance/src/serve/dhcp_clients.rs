@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use firesteel_boot::{BootClient, Endpoints, IpxeFeatures, LoaderTransport, UnservedClient, first_stage};
+use firesteel_boot::{BootClient, HostNetwork, IpxeFeatures, LoaderTransport, UnservedClient, first_stage};
 use firesteel_control::{Control, DhcpRequestSource, NetworkEvent};
 use firesteel_dhcp::{self as dhcp, BootAnswer, DhcpEventKind, DhcpRequester};
 use firesteel_facts::{Arch, Mac};
+use firesteel_runtime::Live;
 use jiff::Timestamp;
 
 use firesteel_net::named_clients::{NamedClients, NamingDecision};
 
 /// Makes the function that decides which boot file a client gets.
-pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> firesteel_net::dhcp::Boot {
+pub fn boot_answers(network: Live<HostNetwork>, upgrade_ipxe: bool) -> firesteel_net::dhcp::Boot {
     Arc::new(move |client: &DhcpRequester| {
+        let endpoints = network.now().endpoints;
         let stage = first_stage(&asking(client, upgrade_ipxe), &endpoints).ok()?;
         Some(BootAnswer {
             server_address: (stage.via == LoaderTransport::Tftp).then_some(endpoints.address),
@@ -35,7 +37,11 @@ fn asking(client: &DhcpRequester, upgrade_ipxe: bool) -> BootClient {
 
 /// Makes the function that records DHCP events in the timelines of hosts and in the table of live leases, and logs once
 /// which clients cannot boot here.
-pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -> firesteel_net::dhcp::DhcpEventSink {
+pub fn dhcp_events(
+    control: Control,
+    network: Live<HostNetwork>,
+    upgrade_ipxe: bool,
+) -> firesteel_net::dhcp::DhcpEventSink {
     let named = Mutex::new(NamedClients::default());
     Arc::new(move |at, event: &dhcp::DhcpEvent| {
         let mac = event.client.mac;
@@ -64,7 +70,7 @@ pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -
             },
             DhcpEventKind::NothingToBoot => {
                 let Err(why @ UnservedClient::NoLoader { .. }) =
-                    first_stage(&asking(&event.client, upgrade_ipxe), &endpoints)
+                    first_stage(&asking(&event.client, upgrade_ipxe), &network.now().endpoints)
                 else {
                     return;
                 };

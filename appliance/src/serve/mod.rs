@@ -1,13 +1,14 @@
 //! `firesteel serve`: builds every part, starts them, and ends when the first one does.
 //!
 //! ```text
-//! settings ─► data folder ─► store, kinds ─► clock ─► Provisioning ─► keys, certificates ─► listeners ─► answers
+//! settings ─► data folder ─► store, kinds ─► clock ─► keys, certificates ─► API's listener ─► answers
 //!
-//!   machines (not with --api-only)           always
-//!   DHCP ─┐
-//!   TFTP ─┤──► control (queue, steps, effects) ◄──► core (objects) ◄── API
-//!   HTTP ─┤                                              ▲
-//!  agents ┘                                              └── upkeep
+//!   machines (not with --api-only)                                      always
+//!   Provisioning ─► NetworkController ─► services: address, HTTP, TFTP, DHCP
+//!                                            │
+//!                          control (queue, steps, effects) ◄──► core (objects) ◄── API
+//!                                                                   ▲
+//!                                                                   └── upkeep
 //! ```
 //!
 //! A first start that does not come as far as to answer leaves nothing in its data folder ([`first_start`]).
@@ -15,10 +16,10 @@
 //! All tasks live in one set: the first that fails, or panics, ends the process, and its supervisor starts it again;
 //! every part goes on from what is on disk.
 //!
-//! Bad data does not end the process, since another start would not help. While the network cannot be served
-//! ([`network_check`]), the API runs alone; later the process starts again with machines ([`restart`]). If the database
-//! cannot be opened, an API says so ([`unopened_store`]), and if data for serving machines cannot be read, the API runs
-//! alone ([`network_problem`]).
+//! The services of the network start and stop with the Provisioning object, and a service that fails ends nothing else
+//! ([`services`]). Bad data does not end the process, since another start would not help. If the database cannot be
+//! opened, an API says so ([`unopened_store`]); if the Provisioning object cannot be read, the ClusterOperator
+//! `baremetal` says so.
 
 pub mod api;
 mod api_only;
@@ -32,18 +33,16 @@ pub mod kinds;
 mod log;
 pub mod machines;
 pub mod memory;
-pub mod network;
-mod network_check;
-mod network_problem;
-mod network_status;
 mod no_controller;
 pub mod pki;
 mod pods;
+mod provisioning_file;
 pub mod renewal;
 mod reserved;
-mod restart;
 mod room_keeper;
 pub mod sealing;
+mod service_parts;
+mod services;
 pub mod settings;
 pub mod start_decision;
 mod store_check;
@@ -51,11 +50,12 @@ mod store_upkeep;
 pub mod streams;
 mod unopened_store;
 
-use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use firesteel_control::receipts::file::public_pem;
 use firesteel_kube::{Core, Status};
+use firesteel_network::{NetworkController, NetworkControllerConfig, NetworkSettings};
 use firesteel_runtime::{StoreClock, Tokio, log_doubt};
 use firesteel_store::{Store, StoreRoom};
 use futures_util::future::BoxFuture;
@@ -73,17 +73,14 @@ use crate::privacy;
 use api::ApiListener;
 use data_dir::DataDir;
 use first_start::FirstStart;
-use machines::MachineServices;
-use network_problem::NetworkProblem;
+use machines::PartsInput;
 use pki::ServerNames;
-use restart::RestartRequest;
 use sealing::KeyFile;
+use service_parts::ServiceParts;
+use services::{ApplianceServices, ServeSurroundings};
 use settings::Settings;
 use start_decision::DATABASE;
 use streams::FollowedStreams;
-
-/// How long we listen for another DHCP server before we become one.
-const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 
 /// Runs the appliance until a signal, or until a part of it fails.
 ///
@@ -93,7 +90,7 @@ pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
         privacy::keep_memory()?;
         privacy::keep_files();
-        let log = log::start(&settings)?;
+        let _log = log::start(&settings)?;
         // Libraries that make their own TLS clients ask for the process's provider.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a TLS provider was installed already");
@@ -105,11 +102,6 @@ pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
             None => serving.await,
         };
         match ended {
-            Err(error) if error.is::<RestartRequest>() => {
-                // Dropping the guard writes the last lines.
-                drop(log);
-                Err(restart::in_its_place())
-            }
             Err(error) => Err(match first_start {
                 Some(first) => first.fail(error),
                 None => error,
@@ -164,21 +156,9 @@ async fn serve(settings: &Settings, folder: ServedFolder<'_>, key_file: KeyFile,
     let mut tasks = JoinSet::new();
     // The threads of this runtime live until the end.
     let _way_out = if settings.api_only {
-        context.serve_alone(&mut tasks, None).await?
+        context.serve_alone(&mut tasks).await?
     } else {
-        match context.serve_machines(&mut tasks).await {
-            Ok(way_out) => way_out,
-            Err(error) => {
-                let Some(withheld) = network_problem::network_problem(&error) else { return Err(error) };
-                tracing::error!("no machine is served: {withheld}");
-                if matches!(withheld, NetworkProblem::Unservable(_)) {
-                    tasks.spawn(network_check::wait(context.core.clone(), settings.clone()));
-                    let core = context.core.clone();
-                    tasks.spawn(network_status::write_network_status(core, settings.clone(), None));
-                }
-                context.serve_alone(&mut tasks, Some(withheld.to_string())).await?
-            }
-        }
+        context.serve_machines(&mut tasks).await?
     };
     store_upkeep::spawn(&mut tasks, &context.core, key_file);
     room_keeper::spawn(&mut tasks, &context.core, room);
@@ -202,12 +182,8 @@ impl ServeContext<'_> {
         self.first_start.map_or(Ok(()), FirstStart::finish)
     }
 
-    /// Serves the API, and nothing that a machine could reach. `why` says what forced that, if `--api-only` did not.
-    async fn serve_alone(
-        &self,
-        tasks: &mut JoinSet<anyhow::Result<()>>,
-        why: Option<String>,
-    ) -> anyhow::Result<OutboundRuntime> {
+    /// Serves the API, and nothing that a machine could reach.
+    async fn serve_alone(&self, tasks: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<OutboundRuntime> {
         let Self { settings, data, core, clock, own, metrics, .. } = self;
         let names = ServerNames { addresses: Vec::new(), names: Vec::new() };
         let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
@@ -216,7 +192,9 @@ impl ServeContext<'_> {
         let streams = FollowedStreams::open(data, settings, core, &way_out)?;
         self.end_first_start()?;
         api.spawn(tasks, core, own.clone(), Operators::default(), metrics)?;
-        tasks.spawn(api_only::mark_hosts_not_ready(core.clone(), why));
+        tasks.spawn(api_only::mark_hosts_not_ready(core.clone()));
+        let network = api_only::network_controller(core, Arc::new(way_out.runtime()), address.ip())?;
+        tasks.spawn(async move { network.run().await.map_err(anyhow::Error::from) });
         tasks.spawn(follow_clock(clock.clone()));
         // Streams are followed without machines too: images for bundles may be fetched here.
         streams.spawn(tasks);
@@ -225,37 +203,69 @@ impl ServeContext<'_> {
         Ok(way_out)
     }
 
-    /// Serves the API and machines.
+    /// Serves the API, the controllers of hosts, and the network that the Provisioning object asks for.
     async fn serve_machines(&self, tasks: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<OutboundRuntime> {
         let Self { settings, data, core, own, metrics, .. } = self;
-        let network = network::open(core, settings).await?;
-        let mut names = ServerNames { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
-        match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
+        provisioning_file::store_first(core, settings).await?;
+        let mut names = ServerNames { addresses: Vec::new(), names: Vec::new() };
+        match settings.config_host.as_deref().map(|host| (host, service_parts::config_address(host))) {
             Some((_, Some(address))) => names.addresses.push(address),
             Some((name, None)) => names.names.push(name.to_ascii_lowercase()),
             None => {}
         }
         let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
         let address = api.address()?;
-        let way_out = OutboundRuntime::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
+        let way_out = OutboundRuntime::open(&settings.outward, vec![address])?;
         let streams = FollowedStreams::open(data, settings, core, &way_out)?;
-        let machines = MachineServices::open(self, &network, &api.pki, &streams, &way_out).await?;
-        let own = own.clone().with_control(machines.control().clone());
-        let operators = Operators::new(Some(IpAddr::V4(network.address)));
+        let operators = Operators::default();
+        let input = PartsInput {
+            context: self,
+            pki: &api.pki,
+            streams: &streams,
+            way_out: &way_out,
+            operators: operators.clone(),
+            api: address,
+        };
+        let parts = Arc::new(machines::open_parts(input)?);
+        let control = parts.control().clone();
+        let network = self.network_controller(&parts, &way_out)?;
         self.end_first_start()?;
-        api.with_logs(machines.logs()).spawn(tasks, core, own, operators, metrics)?;
-        streams.with_control(machines.control()).spawn(tasks);
-        machines.spawn(tasks, core, metrics);
-        tasks.spawn(network_status::write_network_status(core.clone(), (*settings).clone(), Some(network.clone())));
+        let own = own.clone().with_control(control.clone());
+        api.with_logs(Arc::new(control.logs())).spawn(tasks, core, own, operators, metrics)?;
+        streams.with_control(&control).spawn(tasks);
+        metrics.with_controllers(&parts.controllers, parts.images.store().clone());
+        let controllers = parts.controllers.clone();
+        tasks.spawn(async move { controllers.run().await.map_err(anyhow::Error::from) });
+        tasks.spawn(async move { network.run().await.map_err(anyhow::Error::from) });
         for part in memory::PARTS {
             tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
         }
         tracing::info!(
-            address = %network.address, interface = %network.interface, api = %address,
-            memory_mib_max = memory::BOUND_BYTES >> 20,
+            api = %address, memory_mib_max = memory::BOUND_BYTES >> 20,
             "Firesteel serves; `firesteel get hosts` shows what it knows"
         );
         Ok(way_out)
+    }
+
+    fn network_controller(
+        &self,
+        parts: &Arc<ServiceParts>,
+        way_out: &OutboundRuntime,
+    ) -> anyhow::Result<NetworkController> {
+        let Self { settings, core, .. } = self;
+        Ok(NetworkController::new(NetworkControllerConfig {
+            core: core.clone(),
+            runtime: Arc::new(way_out.runtime()),
+            services: Arc::new(ApplianceServices::new(Arc::clone(parts))),
+            surroundings: Arc::new(ServeSurroundings::new(parts.control().clone())),
+            settings: NetworkSettings {
+                interface: settings.interface.clone(),
+                api_address: settings.api.ip(),
+                has_boot_files: settings.boot_files.is_some(),
+            },
+            is_enabled: true,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })?)
     }
 }
 

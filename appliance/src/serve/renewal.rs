@@ -11,8 +11,8 @@ use super::data_dir::DataDir;
 use super::pki::{CaStatus, Pki, UndoRotationError, UndoneRotation};
 use crate::{access::Access, metrics::Metrics};
 
-/// The time between two checks. Certificates are renewed thirty days before their end: an hour is soon enough, and a
-/// clock that was corrected after the start is noticed in time.
+/// The time between two checks. Certificates are renewed more than thirty days before their end: an hour is soon enough,
+/// and a clock that was corrected after the start is noticed in time.
 const LOOKED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Everything that depends on certificates. Clones share it.

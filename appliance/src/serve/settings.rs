@@ -53,7 +53,8 @@ pub struct RawSettings {
     /// Serve the API alone: no interface, no boot services, no root; hosts stay as they are
     #[arg(long)]
     pub api_only: bool,
-    /// Folder with vmlinuz, initramfs.zst and manifest.json
+    /// Folder with vmlinuz, initramfs.zst and manifest.json; without it hosts are driven by their BMCs alone [default:
+    /// none]
     #[arg(long, value_name = "DIR")]
     pub boot_files: Option<PathBuf>,
     /// Folder with undionly.kpxe, ipxe.efi and snponly.efi [default: /usr/lib/ipxe]
@@ -154,7 +155,7 @@ pub struct Settings {
     pub provisioning: Option<PathBuf>,
     pub secrets_key: PathBuf,
     pub api_only: bool,
-    /// The folder of boot files; `None` with `api_only` alone.
+    /// The folder of boot files. Without it hosts are driven by their BMCs alone.
     pub boot_files: Option<PathBuf>,
     pub loaders: PathBuf,
     pub api: SocketAddr,
@@ -216,7 +217,6 @@ impl RawSettings {
         let boot_image_minimum = minimum.transpose()?.unwrap_or_default();
         let outward = OutwardRules::read(&merged.allow_target, merged.proxy.as_deref(), &merged.no_proxy_for)?;
         let data = merged.data.ok_or(MissingSetting("data"))?;
-        anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), MissingSetting("boot-files"));
         Ok(Settings {
             secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(sealing::DEFAULT_FILE)),
             data,
@@ -372,7 +372,6 @@ mod tests {
         let missing = RawSettings::default().check().unwrap_err().to_string();
         assert!(missing.contains("--data is needed"), "{missing}");
         let alone = RawSettings { boot_files: None, ..flags_without_file() };
-        assert!(alone.clone().check().unwrap_err().to_string().contains("--boot-files is needed"));
-        assert!(RawSettings { api_only: true, ..alone }.check().unwrap().api_only, "without machines no boot files");
+        assert_eq!(alone.check().unwrap().boot_files, None, "hosts are driven by their BMCs alone");
     }
 }

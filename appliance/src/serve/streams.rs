@@ -10,7 +10,7 @@ use firesteel_streams::{StreamController, StreamControllerConfig};
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
-use crate::image_depot::{HostImages, OwnDepot, texts};
+use crate::image_depot::{CachedOsImage, HostImages, OsImages, OwnDepot, texts};
 use crate::outbound::OutboundRuntime;
 
 /// The parts that follow streams: ready, but not started.
@@ -18,6 +18,7 @@ use crate::outbound::OutboundRuntime;
 pub struct FollowedStreams {
     depot: OwnDepot,
     streams: StreamController,
+    os_images: OsImages,
     /// The control loop, once there is one: it knows which images are stored.
     control: Arc<OnceLock<Control>>,
 }
@@ -44,7 +45,9 @@ impl FollowedStreams {
             forget: Box::new(forget),
         };
         let streams = StreamController::new(config)?;
-        Ok(Self { depot, streams, control })
+        let runtime = Arc::new(way_out.runtime());
+        let os_images = OsImages::new(depot.clone(), streams.clone(), runtime, CachedOsImage::default());
+        Ok(Self { depot, streams, os_images, control })
     }
 
     /// The store of images.
@@ -56,7 +59,13 @@ impl FollowedStreams {
     /// Returns the source of images for hosts.
     #[must_use]
     pub fn for_hosts(&self) -> Arc<dyn Images> {
-        Arc::new(HostImages::new(self.depot.clone(), self.streams.clone()))
+        Arc::new(HostImages::new(self.depot.clone(), self.streams.clone(), self.os_images.cached().clone()))
+    }
+
+    /// Returns what gets the OS image of the Provisioning object.
+    #[must_use]
+    pub fn os_images(&self) -> &OsImages {
+        &self.os_images
     }
 
     /// Makes the control loop learn of removed images.

@@ -1,15 +1,16 @@
 //! Which images objects refer to: none of them is ever collected (S1-11). Pure.
 //!
-//! Whatever in the spec or the status of a host, a claim, a set of machines, a machine of Cluster API or a host's
-//! journal looks like the name of an image counts: too much of it costs room, too little an image in use. Templates
-//! that sets of Cluster API name are of no kind that is here: a template counts where it stands in the set itself. A
-//! group counts with what it gives, gave before, tries and may be restored to at once; its history is a record of the
-//! past. A stream counts with what it follows and with what is golden until that is here.
+//! Whatever in the spec or the status of a host, a claim, a set of machines, a machine of Cluster API, a host's journal
+//! or the Provisioning object looks like the name of an image counts: too much of it costs room, too little an image in
+//! use. Templates that sets of Cluster API name are of no kind that is here: a template counts where it stands in the
+//! set itself. A group counts with what it gives, gave before, tries and may be restored to at once; its history is a
+//! record of the past. A stream counts with what it follows and with what is golden until that is here.
 
 use std::collections::BTreeSet;
 
 use firesteel_facts::{Architecture, Sha256};
 use firesteel_resources::host_group::{CanaryState, ImageReference, Restore};
+use firesteel_resources::provisioning::digest_in_url;
 use firesteel_resources::{BootImageStream, HostGroup};
 use serde_json::Value;
 
@@ -17,9 +18,10 @@ use crate::depot::{ImageName, InUse};
 use crate::releases;
 
 /// Kinds whose objects name images in a spec or a status, by group and kind.
-pub const KINDS: [(&str, &str); 6] = [
+pub const KINDS: [(&str, &str); 7] = [
     ("metal3.io", "BareMetalHost"),
     ("metal3.io", "HostClaim"),
+    ("metal3.io", "Provisioning"),
     ("firesteel.dev", "HostJournal"),
     ("machine.openshift.io", "MachineSet"),
     ("cluster.x-k8s.io", "MachineSet"),
@@ -45,7 +47,9 @@ pub fn of_object(object: &Value) -> InUse {
 fn walk(value: &Value, depth: usize, found: &mut InUse) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {
-        Value::String(text) => found.digests.extend(text.parse::<Sha256>()),
+        Value::String(text) => {
+            found.digests.extend(text.parse::<Sha256>().ok().or_else(|| digest_in_url(text)));
+        }
         Value::Array(items) => items.iter().for_each(|item| walk(item, depth, found)),
         Value::Object(fields) => {
             let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -160,6 +164,9 @@ mod tests {
         assert!(found.images.contains(&by_file) && found.images.len() == 2);
         let journal = json!({"memory": {"plan": {"steps": [{"write": {"raw": digest("given").to_string()}}]}}});
         assert!(of_object(&journal).digests.contains(&digest("given")));
+        let url = format!("https://a/os.qcow2.gz?sha256={}", digest("cached"));
+        let provisioning = json!({"spec": {"provisioningOSDownloadURL": url}});
+        assert!(of_object(&provisioning).digests.contains(&digest("cached")));
     }
 
     #[test]

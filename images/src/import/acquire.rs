@@ -89,7 +89,7 @@ impl AcquireError {
         }
     }
 
-    fn of_fetch(error: FetchError, url: &str) -> Self {
+    pub(super) fn of_fetch(error: FetchError, url: &str) -> Self {
         let import = |source| Self::Import { url: shown_url(url), source: Box::new(source) };
         match error {
             FetchError::Http(error) => error.into(),
@@ -265,6 +265,7 @@ impl Acquirer {
             signature: None,
             // No other attempt may come for a host's image, and its owner knows that nothing stays.
             keeps_parts: false,
+            may_be_expanded: false,
         }
     }
 

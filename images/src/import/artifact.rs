@@ -218,6 +218,7 @@ impl Acquirer {
             signature: self.signature(wanted).await?,
             // The stream wants it until it says otherwise.
             keeps_parts: true,
+            may_be_expanded: false,
         };
         let fetched = fetch.run(&progress).await.map_err(|error| ArtifactError::of_fetch(error, url))?;
         drop(pass);

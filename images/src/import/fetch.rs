@@ -47,6 +47,9 @@ pub(crate) struct Fetch {
     /// Whether what came stays after an error that another attempt may outlive. After a kill it stays in any case, and so
     /// does what an earlier attempt left.
     pub(crate) keeps_parts: bool,
+    /// The digest may be that of what the file holds once it is expanded: any whole file is taken then, and who expands
+    /// it compares.
+    pub(crate) may_be_expanded: bool,
 }
 
 /// A file that is whole and has the digest and the signature that it must have.
@@ -54,6 +57,10 @@ pub(crate) struct Fetch {
 pub(crate) struct VerifiedDownload {
     pub(crate) partial: Partial,
     pub(crate) signed: Option<VerifiedSignature>,
+    /// The digest of its bytes: the one that was asked for, unless that may be the digest of what it holds.
+    pub(crate) sha256: Sha256,
+    /// Its bytes came in more than one part.
+    pub(crate) in_parts: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +108,7 @@ impl Fetch {
             (partial, ended) = self.attempt(partial, tell).await?;
             match ended {
                 Ok((checks, in_parts)) => match self.judge(checks) {
-                    Ok(signed) => return Ok(VerifiedDownload { partial, signed }),
+                    Ok((sha256, signed)) => return Ok(VerifiedDownload { partial, signed, sha256, in_parts }),
                     // Parts of two files may have come together where the server gives no names to them: once more,
                     // from the start.
                     Err(FetchError::Digest { .. }) if in_parts && !is_doubted => is_doubted = true,
@@ -128,12 +135,13 @@ impl Fetch {
         Ok(DownloadChecks { hasher: Hasher::new(), verifier: verifier.transpose()? })
     }
 
-    fn judge(&self, checks: DownloadChecks) -> Result<Option<VerifiedSignature>, FetchError> {
+    /// Gives the digest, and what signed it.
+    fn judge(&self, checks: DownloadChecks) -> Result<(Sha256, Option<VerifiedSignature>), FetchError> {
         let found = checks.hasher.finish();
-        if found != self.sha256 {
+        if found != self.sha256 && !self.may_be_expanded {
             return Err(FetchError::Digest { expected: self.sha256, found });
         }
-        Ok(checks.verifier.map(Verifier::finish).transpose()?)
+        Ok((found, checks.verifier.map(Verifier::finish).transpose()?))
     }
 
     /// Reads what is there, downloads the rest, and says whether it came in parts. The partial file comes back whatever

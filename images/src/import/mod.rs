@@ -29,6 +29,7 @@ mod importer;
 mod local;
 pub(crate) mod pack;
 mod partial;
+mod pinned_image;
 mod processor;
 pub mod qcow2;
 pub mod read;
@@ -53,6 +54,7 @@ pub use importer::{ImportSource, Importer, MEMORY_BYTES_MAX};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
+pub use pinned_image::{PinnedImageError, PinnedImageRequest};
 pub use stage::AcquisitionStage;
 pub use store::{
     Collected, FileMeta, ImageMeta, ImageStore, ImportNotes, PendingRemovals, RecordOrigin, SourceRecord, StoreError,

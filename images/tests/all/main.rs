@@ -18,6 +18,7 @@ mod killed;
 mod looks;
 mod parsers;
 mod partition;
+mod pinned;
 mod qcow2;
 mod resumed;
 mod room;

@@ -7,6 +7,7 @@
 
 mod claim;
 mod dhcp;
+pub(crate) mod dhcp_watch;
 mod http;
 pub(crate) mod listen;
 mod packets;

@@ -2,6 +2,7 @@
 //! is a story written with [`crate::lab::Lab`], or a file in `qemu/scenarios`: those have machines with
 //! faults, and steps. A scenario names what it saw when it fails.
 
+mod bmc_only;
 mod bmcs;
 mod boot_loader;
 mod cloud;
@@ -15,6 +16,7 @@ mod judge;
 mod lanes;
 mod libvirt;
 mod life;
+mod modes;
 mod paths;
 mod play;
 mod pool;
@@ -61,6 +63,9 @@ pub enum Scenario {
     Ipmi,
     /// A whole life by sushy-tools and libvirt
     Sushy,
+    /// An appliance without an interface and without boot files: power, fencing by the reboot annotation and inspection by
+    /// sushy-tools and by IPMI
+    BmcOnly,
     /// Machines as virt-install makes them, on a network of libvirt: disks without a serial number, Secure Boot, blocks of
     /// 4096 bytes
     Libvirt,
@@ -98,6 +103,9 @@ pub enum Scenario {
     /// A host is released under a machine with its MAC and address that asks for its boot script: it gets no token before
     /// the BMC has shown the host off, and the host's own erasure is proven
     ForgedWipe,
+    /// The network's mode changes while one host is written and another one boots: no DHCP outside Managed, and both are
+    /// installed
+    Modes,
     /// Another machine says hello with a host's token and a key of its own: both stop, the BMC switches the host off, who
     /// still speaks is not the host, and the host itself is installed
     SecondClaimant,
@@ -179,6 +187,7 @@ impl SelectedScenario {
         config.upgrade_ipxe = matches!(self, Self::Story(Scenario::Chain));
         config.config_plain_port =
             matches!(self, Self::Story(Scenario::SystemdBoot)).then_some(boot_loader::CONFIG_PLAIN_PORT);
+        config.is_bmc_only = matches!(self, Self::Story(Scenario::BmcOnly));
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
         if self.wipes() {
             let work = if self.has_volumes() { crate::wipe::foreign_disks } else { crate::wipe::full };
@@ -234,6 +243,7 @@ impl Scenario {
         Self::Three,
         Self::Ipmi,
         Self::Sushy,
+        Self::BmcOnly,
         Self::Libvirt,
         Self::Inspection,
         Self::Vlan,
@@ -250,6 +260,7 @@ impl Scenario {
         Self::ForeignDisks,
         Self::ForeignRelease,
         Self::ForgedWipe,
+        Self::Modes,
         Self::SecondClaimant,
     ];
 
@@ -270,6 +281,7 @@ impl Scenario {
             | Self::Pool
             | Self::ForeignRelease
             | Self::ForgedWipe
+            | Self::Modes
             | Self::SecondClaimant
             | Self::Import => {
                 vec![PackedFormat::Zst.into()]
@@ -286,7 +298,7 @@ impl Scenario {
             Self::Openstack => vec![WantedImage::of_system(OsImageSystem::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
             Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![PackedFormat::Gz.into()],
-            Self::Inspection | Self::FullWipe | Self::ForeignDisks => Vec::new(),
+            Self::BmcOnly | Self::Inspection | Self::FullWipe | Self::ForeignDisks => Vec::new(),
         }
     }
 
@@ -302,6 +314,7 @@ impl Scenario {
             Self::Three => paths::three(lab, config).await,
             Self::Ipmi => bmcs::run_life(lab, config, BmcKind::Ipmi).await,
             Self::Sushy => bmcs::run_life(lab, config, BmcKind::Sushy).await,
+            Self::BmcOnly => bmc_only::bmc_only(lab).await,
             Self::Libvirt => libvirt::guests(lab, config).await,
             Self::Inspection => inspection::inspection(lab).await,
             Self::Vlan => switched::vlan(lab, config).await,
@@ -316,6 +329,7 @@ impl Scenario {
             Self::Import => import::import(lab, config).await,
             Self::ForeignRelease => foreign_release::release(lab, config).await,
             Self::ForgedWipe => forged_wipe::forged_wipe(lab, config).await,
+            Self::Modes => modes::modes(lab, config).await,
             Self::SecondClaimant => second_claimant::second_claimant(lab, config).await,
             // They have no lab: see `SelectedScenario::run`.
             Self::FullWipe | Self::ForeignDisks => Ok(()),

@@ -15,6 +15,7 @@ use std::io::{self, Read};
 
 mod agent;
 mod archives;
+mod arp;
 mod backup;
 mod boot;
 mod bundle;
@@ -104,6 +105,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "bundle", check: bundle::check, seeds: bundle::seeds },
     Target { name: "signature", check: signature::check, seeds: signature::seeds },
     Target { name: "lldp", check: lldp::check, seeds: lldp::seeds },
+    Target { name: "arp", check: arp::check, seeds: arp::seeds },
 ];
 
 #[must_use]

@@ -31,7 +31,9 @@ fn a_hello_counts_once_the_tokens_files_were_sent() {
         let hello = |agent: &HostAgent, text: &str| got(&agent.hello(field, program(text)));
         let wanted = "401: 0 of 7 bytes of the kernel were sent for this token";
         judge("token without kernel", WANTS, wanted, &hello(&agent, AGENT));
-        field.until(&["describe", "host", "victim"], |page| page.contains("unseen_boot"));
+        field.until(&["describe", "host", "victim"], |page| {
+            page.contains("unseen_boot") && page.contains("was refused: this boot was not seen")
+        });
 
         // That hello did not count: another boot gets another number.
         let script = hostile.script(leased, &mac(1).to_string()).body;

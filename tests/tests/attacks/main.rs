@@ -11,6 +11,7 @@
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
 //! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large; none: bytes behind a gzip |
 //! | `live` | a boot script while the agent is at work |
+//! | `os_image` | an image at the appliance's own address, as upstream's installer names its cache |
 //! | `outward` | addresses of images, checksums and BMCs that lead into the appliance, by redirects too; logins in addresses; BMCs that answer `100 Continue` without end |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
 //! | `secrets` | none: who reads the appliance's disk, log, events and backups, while it runs and afterwards |
@@ -33,6 +34,7 @@ mod host_agent;
 mod identity;
 mod imports;
 mod live;
+mod os_image;
 mod outward;
 mod restarts;
 mod said;

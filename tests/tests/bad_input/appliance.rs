@@ -9,7 +9,9 @@ use std::time::Duration;
 use firesteel_appliance::serve::controllers::{ControllersConfig, HostControllers};
 use firesteel_appliance::serve::kinds;
 use firesteel_appliance::serve::sealing::{self, KeyFile};
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, HostNetwork, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_cli::describe_page;
 use firesteel_config_server::{ConfigController, ConfigSettings};
 use firesteel_control::{Control, SchemeDriver};
@@ -21,7 +23,7 @@ use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
 };
-use firesteel_runtime::{ControllerError, Ending, HostTrust, Runtime, StoreClock, Task, Tokio};
+use firesteel_runtime::{ControllerError, Ending, HostTrust, Live, Runtime, StoreClock, Task, Tokio};
 use firesteel_store::Durability;
 use firesteel_tests::dialing;
 use jiff::{SignedDuration, Timestamp};
@@ -162,9 +164,13 @@ impl Appliance {
             clock: clock.clone(),
             images: Arc::new(acquirer.with_limits(limits).with_bounds(bounds)),
             bmc: Arc::new(SchemeDriver::new(dialing::dialer())),
-            endpoints: ENDPOINTS,
             // There is no DHCP here.
-            asker_rule: AskerRule::FirstAsker,
+            host_network: Live::new(HostNetwork {
+                endpoints: ENDPOINTS,
+                asker_rule: AskerRule::FirstAsker,
+                hosts_have_dns: false,
+                work_hold: None,
+            }),
             boot_files: ServedBootFiles { current: BOOT_FILES, kept: None },
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),

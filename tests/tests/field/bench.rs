@@ -8,7 +8,7 @@ use firesteel_bmc::BmcCredentials;
 use firesteel_bmc_fakes::redfish::Fake;
 use firesteel_cli::{ApiClient, ConnectionOptions};
 use firesteel_tests::appliance::Appliance;
-use firesteel_tests::network::with_appliance;
+use firesteel_tests::network::{with_appliance, with_bmc_only_appliance};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -32,6 +32,14 @@ pub(crate) fn say(case: &str, wanted: &str, got: &str) {
 /// Runs a test with an appliance, in a network namespace that ends with it.
 pub(crate) fn with(test: impl FnOnce(&Bench) + Send + 'static) {
     with_appliance(env!("CARGO_BIN_EXE_firesteel-tested"), |appliance| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        test(&Bench { appliance, runtime });
+    });
+}
+
+/// Runs a test with an appliance that has neither a provisioning interface nor files to boot, nor a Provisioning object.
+pub(crate) fn with_bmc_only(test: impl FnOnce(&Bench) + Send + 'static) {
+    with_bmc_only_appliance(env!("CARGO_BIN_EXE_firesteel-tested"), |appliance| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         test(&Bench { appliance, runtime });
     });
@@ -82,11 +90,20 @@ impl Bench {
 
     /// Changes the spec of a host, as `kubectl patch --type merge` does.
     pub(crate) fn edit(&self, name: &str, spec: &Value) {
+        self.patch(name, &json!({"spec": spec}));
+    }
+
+    /// Sets an annotation of a host, or removes it.
+    pub(crate) fn annotate(&self, name: &str, key: &str, value: Option<&str>) {
+        self.patch(name, &json!({"metadata": {"annotations": {key: value}}}));
+    }
+
+    fn patch(&self, name: &str, patch: &Value) {
         let connection = ConnectionOptions { kubeconfig: Some(self.appliance.kubeconfig()), namespace: None };
         let path = format!("/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/{name}");
         self.runtime.block_on(async {
             let client = ApiClient::open(&connection).unwrap();
-            client.merge_patch(&path, &json!({"spec": spec})).await.unwrap();
+            client.merge_patch(&path, patch).await.unwrap();
         });
     }
 
@@ -95,7 +112,7 @@ impl Bench {
         self.add_with(name, address, &json!({}));
     }
 
-    /// The same with more in its spec.
+    /// The same with more in its spec; what is null there is left out.
     pub(crate) fn add_with(&self, name: &str, address: &str, more: &Value) {
         let login = credentials();
         let secret = json!({
@@ -112,6 +129,7 @@ impl Bench {
         for (key, value) in more.as_object().unwrap() {
             spec[key] = value.clone();
         }
+        spec.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         let host = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "spec": spec,
             // Its agent speaks from the appliance's own address, which no lease is of.

@@ -8,6 +8,7 @@
 //! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
 //! | `packets` | clients and relays of DHCP, and of the boot script | odd-client-architectures, ipxe-without-http, relay-server-id-override, ipoib-client, smbios-odd-serial |
 //! | `unknown_hosts` | machines that have no host | S0.26 |
+//! | `bmc_only` | Redfish and IPMI, and no network to boot from | power, fencing, inspection by the BMC |
 //! | `warnings` | an owner with an odd config, and a restart | what is told once |
 //! | `modes` | a machine on a network of each mode | S0.5 |
 //!
@@ -19,9 +20,11 @@
 
 mod agent;
 mod bench;
+mod bmc_only;
 mod bmcs;
 mod certificates;
 mod disks;
+mod live_network;
 mod modes;
 mod network;
 mod packets;

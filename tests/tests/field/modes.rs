@@ -27,9 +27,11 @@ fn ports() -> BTreeSet<u16> {
     table.lines().skip(1).map(port).collect()
 }
 
-/// Sockets in that namespace which send and take whole frames, as DHCP's does for machines without an address.
+/// Sockets in that namespace which send and take whole frames, as DHCP's does for machines without an address. That of
+/// ARP takes no other packets.
 fn frame_sockets() -> usize {
-    fs::read_to_string("/proc/thread-self/net/packet").unwrap().lines().skip(1).count()
+    let table = fs::read_to_string("/proc/thread-self/net/packet").unwrap();
+    table.lines().skip(1).filter(|row| row.split_whitespace().nth(3) != Some("0806")).count()
 }
 
 /// Whether the appliance's machine refuses a datagram at this port, as it does where nothing listens.

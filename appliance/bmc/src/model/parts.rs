@@ -99,6 +99,12 @@ pub struct RedfishProcessor {
     pub total_threads: Option<u32>,
     #[serde(rename = "MaxSpeedMHz", deserialize_with = "lenient")]
     pub max_speed_mhz: Option<u32>,
+    /// `CPU`, `GPU`, `FPGA` and others.
+    #[serde(deserialize_with = "lenient")]
+    pub processor_type: Option<String>,
+    /// `x86-64`, `ARM-A64` and others.
+    #[serde(deserialize_with = "lenient")]
+    pub instruction_set: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub status: Option<RedfishStatus>,
 }

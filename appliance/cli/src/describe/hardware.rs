@@ -17,11 +17,19 @@ pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJo
     if let Some(bmc) = &journal.status.bmc {
         page.title("What the BMC reports");
         page.line(&format!("  {}", bmc_line(bmc)));
+        bmc_parts(page, bmc);
         for text in &bmc.left_out {
             page.item("  not read: ", text, 4);
         }
     }
-    let Some(hardware) = &journal.status.hardware else { return };
+    let Some(hardware) = &journal.status.hardware else {
+        if journal.status.bmc.is_some() {
+            page.line(
+                "  no agent has inspected this host: no disk is chosen, erased or written by what the BMC reports",
+            );
+        }
+        return;
+    };
     page.title("Hardware");
     let system = &hardware.system;
     page.line(&format!("  {} {} serial {}", system.manufacturer, system.product, system.serial));
@@ -48,6 +56,32 @@ pub(super) fn render(page: &mut TextPage, host: &BareMetalHost, journal: &HostJo
     }
     for change in &hardware.changes {
         page.item("  changed: ", change, 4);
+    }
+}
+
+/// Interfaces, drives and volumes by the BMC's word. Nothing is chosen, erased or written by it.
+fn bmc_parts(page: &mut TextPage, bmc: &BmcRecord) {
+    for nic in &bmc.interfaces {
+        let speed = nic.mbps.map(|mbps| format!(", {mbps} Mbit/s")).unwrap_or_default();
+        let link = nic.has_link.map_or("", |has_link| if has_link { ", link" } else { ", no link" });
+        page.line(&format!("  NIC {} {}{speed}{link}", nic.name, nic.mac));
+    }
+    for drive in &bmc.drives {
+        let texts = [&drive.protocol, &drive.media, &drive.model, &drive.wwn];
+        let mut parts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).cloned().collect();
+        parts.extend((!drive.serial.is_empty()).then(|| format!("serial {}", drive.serial)));
+        parts.extend((!drive.health.is_empty()).then(|| format!("health {}", drive.health)));
+        let all = parts.join(", ");
+        page.line(&format!(
+            "  drive {}, {}{}{all}",
+            drive.name,
+            bytes(drive.bytes),
+            if all.is_empty() { "" } else { ", " }
+        ));
+    }
+    for volume in &bmc.volumes {
+        let raid = if volume.raid.is_empty() { String::new() } else { format!(", {}", volume.raid) };
+        page.line(&format!("  volume {}, {}{raid}", volume.name, bytes(volume.bytes)));
     }
 }
 

@@ -15,8 +15,9 @@ use crate::{ApiClient, ConnectionOptions, OutputFormat, print_text};
 use firesteel_appliance::image_depot::is_named;
 
 /// The collections whose objects name images, and the words for them.
-const USERS: [(&str, &str); 5] = [
+const USERS: [(&str, &str); 6] = [
     ("host", "/apis/metal3.io/v1alpha1/baremetalhosts"),
+    ("network", "/apis/metal3.io/v1alpha1/provisionings"),
     ("group", "/apis/firesteel.dev/v1alpha1/hostgroups"),
     ("stream", "/apis/firesteel.dev/v1alpha1/bootimagestreams"),
     ("set", "/apis/machine.openshift.io/v1beta1/machinesets"),
@@ -70,12 +71,9 @@ pub(super) async fn run(
         Some(users.iter().filter(|user| is_used(&user.of)).map(|user| user.name.clone()).collect::<Vec<_>>())
     };
     let of_image = |meta: &ImageMeta, used: &InUse| {
-        let digests = [meta.raw_sha256, meta.stream_sha256];
-        digests
-            .iter()
-            .chain(meta.sources.iter().map(|source| &source.sha256))
-            .any(|digest| used.digests.contains(digest))
-            || used.images.iter().any(|name| is_named(meta, name))
+        let of_sources = meta.sources.iter().flat_map(|source| [Some(source.sha256), source.uncompressed_sha256]);
+        let mut digests = of_sources.flatten().chain([meta.raw_sha256, meta.stream_sha256]);
+        digests.any(|digest| used.digests.contains(&digest)) || used.images.iter().any(|name| is_named(meta, name))
     };
     let mut items = Vec::new();
     for image in &images {

@@ -123,6 +123,12 @@ impl Pools {
         }
     }
 
+    /// What pools and their stubs name is another thing now.
+    pub(crate) fn wake(&self) {
+        self.stubs_due.notify_one();
+        self.counts_due.notify_one();
+    }
+
     /// A host came, went or is another member than it was.
     pub(crate) fn host_changed(&self, is_new_or_gone: bool) {
         self.counts_due.notify_one();

@@ -113,7 +113,7 @@ impl PoolReconciler {
     ) -> Result<Option<String>, Status> {
         let (control, pool_name) = (&self.control, pool.metadata.name.as_str());
         let managed = if name.1 == managed_name(pool_name) {
-            match managed_stub::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
+            match managed_stub::managed(pool_name, &control.inner.origins.now().managed, authority, StubSpec::V3_2) {
                 Ok(stub) => Some(ManagedStub { stub, owner: owner(pool) }),
                 Err(error) => return Ok(Some(error.to_string())),
             }
@@ -150,7 +150,8 @@ impl PoolReconciler {
         authority: &StubAuthority,
     ) -> Result<(StubAction, bool), Status> {
         let control = &self.control;
-        let endpoints = &control.inner.origins.endpoints;
+        let origins = control.inner.origins.now();
+        let endpoints = &origins.endpoints;
         let ours = UpgradeTargets { endpoints, authority: Some(authority), sectors: Sectors::Unknown };
         let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else {
             return Ok((StubAction::Nothing, false));

@@ -44,7 +44,7 @@ pub(super) async fn act(
     booting: Booting<'_>,
 ) -> Result<PowerCallFindings, Error> {
     let found = match action {
-        BmcAction::Probe => {
+        BmcAction::Probe | BmcAction::Inspect => {
             let seen = client.identify().await?;
             let (power, macs) = (Some(seen.power), Some(macs_of(&seen)));
             return Ok(PowerCallFindings { power, macs, system_uuid: seen.uuid, ..PowerCallFindings::default() });

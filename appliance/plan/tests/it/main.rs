@@ -7,6 +7,7 @@
 mod access;
 mod adopted;
 mod answers;
+mod bmc_only;
 mod boots;
 mod catalogue;
 mod claim_limits;
@@ -17,6 +18,7 @@ mod counted;
 mod cuts;
 mod deadlines;
 mod deletions;
+mod enrolment;
 mod erasure_limits;
 mod events;
 mod faults;

@@ -308,6 +308,7 @@ impl World {
                 self.seen.hardware = Some(record);
                 self.seen.hardware_is_shown = true;
             }
+            HostEffect::SaveBmcHardware => self.seen.bmc_record_is_shown = true,
             HostEffect::FetchImage { .. }
             | HostEffect::SupplyHardware { .. }
             | HostEffect::AbortAgent { .. }

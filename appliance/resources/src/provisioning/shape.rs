@@ -66,7 +66,7 @@ pub(super) const SHAPE: Shape = Shape::object(&[
             Field::new("provisioningNetwork", Shape::one_of(&["", "Managed", "Unmanaged", "Disabled"])).about("Who runs DHCP: this appliance (Managed), another server (Unmanaged), or there is no such network (Disabled)."),
             Field::new("provisioningNetworkCIDR", TEXT).about("The provisioning network, such as 172.22.0.0/24."),
             Field::new("provisioningNetworkGateway", TEXT).about("The router that DHCP hands out."),
-            Field::new("provisioningOSDownloadURL", TEXT).about("The operating system image for hosts that name none."),
+            Field::new("provisioningOSDownloadURL", TEXT).about("An operating system image that the appliance downloads, checks by its SHA-256 and serves."),
             Field::new("unsupportedConfigOverrides", Shape::object(&[Field::new("ironicAgentImage", TEXT).about("The image of the agent.")])).about("For tests by the makers."),
             Field::new("virtualMediaViaExternalNetwork", Shape::BOOLEAN).about("Whether BMCs reach the virtual media by an external address."),
             Field::new("watchAllNamespaces", Shape::BOOLEAN).about("Whether hosts of all namespaces are managed."),

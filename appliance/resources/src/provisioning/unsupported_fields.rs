@@ -1,28 +1,22 @@
 //! What of a Provisioning object is accepted, because upstream takes it, and has no effect here: fields that nothing
 //! acts on, and networks that upstream's rules allow and this appliance cannot serve.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use firesteel_facts::is_network_end;
 
 use super::{NetworkMode, Provisioning, ProvisioningNetwork, ProvisioningSpec};
 
-/// Upstream's request to leave everything as it is.
+/// Upstream's request to leave everything as it is; the network's controller acts on it.
 pub const PAUSED: &str = "provisioning.metal3.io/paused";
 
 /// One line for everything that is set and has no effect, with the field's path first. The object has been admitted.
 #[must_use]
 pub fn unacted(object: &Provisioning) -> Vec<String> {
-    let paused = object.metadata.annotation(PAUSED).map(|_| {
-        format!(
-            "metadata.annotations[{PAUSED}] is accepted but not acted on: changes of the network are taken over \
-             all the same; halt the fleet with `firesteel halt` where hosts are to be left as they are"
-        )
-    });
     let network = object.network().ok();
     let unserved = network.as_ref().and_then(unserved);
     let ends = network.as_ref().and_then(ends_of_the_range);
-    paused.into_iter().chain(unserved).chain(ends).chain(unacted_fields(&object.spec)).collect()
+    unserved.into_iter().chain(ends).chain(unacted_fields(&object.spec)).collect()
 }
 
 /// Why no machine can be served on a network that upstream's rules allow, with the field's path first.
@@ -34,11 +28,8 @@ pub fn unserved(network: &ProvisioningNetwork) -> Option<String> {
             "spec.provisioningIP",
             "only IPv4 is served yet, and with an IPv6 address no machine is served; give an IPv4 address",
         ),
-        (None, _) => line(
-            "spec.provisioningNetwork",
-            "without spec.provisioningIP the appliance has no address at which hosts reach it, and no machine is \
-             served; give one, also in the mode Disabled",
-        ),
+        // Hosts reach the appliance at the API's address.
+        (None, _) => None,
         (Some(address), Some(block)) if network.mode == NetworkMode::Managed && is_network_end(&block, address) => {
             line(
                 "spec.provisioningIP",
@@ -69,19 +60,14 @@ fn unacted_fields(spec: &ProvisioningSpec) -> Vec<String> {
 type UnactedField = (&'static str, bool, &'static str);
 
 /// Fields about interfaces, addresses and what DHCP hands out.
-fn addressing_rows(spec: &ProvisioningSpec) -> [UnactedField; 6] {
+fn addressing_rows(spec: &ProvisioningSpec) -> [UnactedField; 5] {
     let is_managed = spec.mode().unwrap_or_default() == NetworkMode::Managed;
-    let has_names = spec.additional_ntp_servers.iter().any(|server| server.parse::<Ipv4Addr>().is_err());
+    let has_v6 = spec.additional_ntp_servers.iter().any(|server| server.parse::<Ipv6Addr>().is_ok());
     [
         (
-            "provisioningMacAddresses",
-            !spec.provisioning_mac_addresses.is_empty(),
-            "the interface is not looked up by its MAC; name it in spec.provisioningInterface or by --interface",
-        ),
-        (
             "additionalNTPServers",
-            is_managed && has_names,
-            "DHCP hands out IPv4 addresses alone, and names and IPv6 addresses are left out; give IPv4 addresses",
+            is_managed && has_v6,
+            "DHCP hands out IPv4 addresses alone, and IPv6 addresses are left out; give names or IPv4 addresses",
         ),
         (
             "additionalNTPServers",
@@ -107,13 +93,8 @@ fn addressing_rows(spec: &ProvisioningSpec) -> [UnactedField; 6] {
 }
 
 /// Fields about images and services.
-fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 9] {
+fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 8] {
     [
-        (
-            "provisioningOSDownloadURL",
-            !spec.provisioning_os_download_url.is_empty(),
-            "name the image in each host's spec.image",
-        ),
         (
             "preProvisioningOSDownloadURLs",
             spec.pre_provisioning_os_download_urls.is_some(),
@@ -138,7 +119,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
     use serde_json::{Value, json};
 
-    use super::*;
     use crate::{Admission, admit, kinds};
     use firesteel_kube_types::summary;
 
@@ -170,16 +150,14 @@ mod tests {
 
     #[test]
     fn what_upstream_takes_and_nothing_acts_on_is_accepted_with_a_warning() {
-        let names = json!({"additionalNTPServers": ["192.0.2.1", "ntp.example.com"]});
+        let v6_servers = json!({"additionalNTPServers": ["192.0.2.1", "ntp.example.com", "fd00::2"]});
         let v6 = json!({"provisioningIP": "fd00::1", "provisioningNetworkCIDR": "fd00::/64",
             "provisioningDHCPRange": "fd00::10,fd00::20"});
         let nowhere = json!({"provisioningNetwork": "Disabled", "provisioningIP": "", "provisioningNetworkCIDR": "",
             "provisioningDHCPRange": ""});
         for (field, more) in [
-            ("spec.additionalNTPServers ", names),
-            ("spec.provisioningMacAddresses ", json!({"provisioningMacAddresses": ["52:54:00:12:34:56"]})),
+            ("spec.additionalNTPServers ", v6_servers),
             ("spec.provisioningIP ", v6),
-            ("spec.provisioningNetwork ", nowhere),
             ("spec.provisioningDHCPRange ", json!({"provisioningNetwork": "Unmanaged"})),
             ("spec.provisioningDHCPRange ", json!({"provisioningDHCPRange": "10.77.0.200,10.77.0.255"})),
             ("spec.provisioningIP ", json!({"provisioningIP": "10.77.0.255"})),
@@ -188,17 +166,13 @@ mod tests {
             assert!(causes.is_empty(), "{field}: {}", summary(&causes));
             assert!(warnings.len() == 1 && warnings[0].starts_with(field), "{field}: {warnings:?}");
         }
-        assert_eq!(judge(json!({})), Admission::default());
-    }
-
-    #[test]
-    fn a_pause_says_that_nothing_pauses() {
-        let mut object = json!({"metadata": {"name": "provisioning-configuration", "annotations": {PAUSED: ""}},
-            "spec": {"provisioningNetwork": "Disabled", "provisioningIP": "10.77.0.1"}});
-        let admission = admit(&kinds::PROVISIONING, &mut object, None);
-        assert!(admission.warnings[0].starts_with("metadata.annotations[provisioning.metal3.io/paused] "));
-        assert_eq!(admission.warnings.len(), 1);
-        object["metadata"]["annotations"] = json!({});
-        assert_eq!(admit(&kinds::PROVISIONING, &mut object, None), Admission::default());
+        for acted_on in [
+            json!({}),
+            nowhere,
+            json!({"additionalNTPServers": ["ntp.example.com"]}),
+            json!({"provisioningMacAddresses": ["52:54:00:12:34:56"]}),
+        ] {
+            assert_eq!(judge(acted_on), Admission::default());
+        }
     }
 }

@@ -33,8 +33,9 @@ pub use server::ServerNames;
 
 /// Age of the CA at which its rotation begins, two years before its end (S1-3.3).
 pub const CA_YEARS_DEFAULT: u8 = 8;
-/// How long before its end a certificate is renewed, as in upstream (S0-6: one year, 30 days).
-const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// How long before its end a certificate is renewed: at least the 30 days of upstream (S0-6), an hour between two looks
+/// and the rest of the day on which a certificate ends.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(32 * 24);
 /// How far back certificates begin: clocks of fresh hosts are behind, and would refuse one that begins "now".
 const BACKDATE: SignedDuration = SignedDuration::from_hours(48);
 
@@ -52,7 +53,6 @@ pub struct Pki {
 
 struct PkiState {
     data: DataDir,
-    names: ServerNames,
     ca_years: u8,
     key: KeyPair,
     resolver: Arc<Reloaded>,
@@ -62,11 +62,15 @@ struct PkiState {
 
 impl std::fmt::Debug for PkiState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PkiState").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("PkiState").finish_non_exhaustive()
     }
 }
 
 struct SigningChain {
+    /// What the server is called whatever network it serves.
+    names: ServerNames,
+    /// Its address on the provisioning network, while it serves one.
+    network: Option<IpAddr>,
     book: AuthorityBook,
     chain: Vec<CertificateDer<'static>>,
 }
@@ -138,11 +142,10 @@ impl Pki {
         let trust = HostTrust::new(trusted(&book));
         let inner = PkiState {
             data: data.clone(),
-            names,
             ca_years,
             key,
             resolver,
-            held: Mutex::new(SigningChain { book, chain }),
+            held: Mutex::new(SigningChain { names, network: None, book, chain }),
         };
         Ok(Self {
             ca_file: data.path("pki/ca.crt"),
@@ -195,6 +198,20 @@ impl Pki {
         self.change(now, |_, _| Ok(()))
     }
 
+    /// Has the server's certificate name the address of the provisioning network, too, and the earlier one no longer.
+    /// Agents that run pin the key, which stays; connections that are open keep the certificate that they began with.
+    ///
+    /// # Errors
+    /// As [`Pki::open`]; the next renewal tries it again.
+    pub fn set_network_address(&self, address: Option<IpAddr>, now: Timestamp) -> anyhow::Result<()> {
+        let mut held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut held.network, address) == address {
+            return Ok(());
+        }
+        drop(held);
+        self.renew(now)
+    }
+
     /// Begins an overlap with a new CA, unless there is one.
     ///
     /// # Errors
@@ -225,18 +242,19 @@ impl Pki {
         now: Timestamp,
         change: impl FnOnce(&mut AuthorityBook, &DataDir) -> anyhow::Result<R>,
     ) -> anyhow::Result<R> {
-        let PkiState { data, names, ca_years, key, resolver, held } = &*self.inner;
+        let PkiState { data, ca_years, key, resolver, held } = &*self.inner;
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut book = AuthorityBook::open(data, *ca_years, now)?;
         let changed = change(&mut book, data)?;
         // This writes `pki/ca.crt` as well.
         let book = AuthorityBook::open(data, *ca_years, now)?;
         let is_other = book != held.book;
-        let chain = server::chain(data, names, now, &book, key)?;
+        let (names, network) = (held.names.clone(), held.network);
+        let chain = server::chain(data, &names.with_address(network), now, &book, key)?;
         // The intermediate certificate is signed again each time.
         if is_other || chain.first() != held.chain.first() {
             resolver.set(chain.clone(), key)?;
-            *held = SigningChain { book, chain };
+            *held = SigningChain { names, network, book, chain };
             self.trust.set(trusted(&held.book));
             tracing::info!("other certificates are served from now on");
         }

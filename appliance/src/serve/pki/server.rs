@@ -30,6 +30,12 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
+    /// Returns the names with one address more.
+    pub(super) fn with_address(&self, address: Option<IpAddr>) -> Self {
+        let addresses = self.addresses.iter().copied().chain(address).collect();
+        Self { addresses, names: self.names.clone() }
+    }
+
     fn sorted(&self) -> Self {
         let (mut addresses, mut names) = (self.addresses.clone(), self.names.clone());
         addresses.sort_unstable();

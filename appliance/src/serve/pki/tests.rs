@@ -3,6 +3,8 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::*;
 
+mod live;
+
 #[test]
 fn the_key_outlives_a_change_of_address_and_the_certificate_does_not() {
     let directory = tempfile::tempdir().unwrap();

@@ -128,7 +128,7 @@ const fn file(name: &'static str, holds: &'static str) -> HeldFile {
     HeldFile { name, holds }
 }
 
-pub const FILES: [HeldFile; 13] = [
+pub const FILES: [HeldFile; 14] = [
     // This includes its lock, its log and its index.
     file("resources.db", "all objects, as the tables of kinds say; their names in the clear"),
     file("leases.db", "addresses and MACs"),
@@ -142,6 +142,7 @@ pub const FILES: [HeldFile; 13] = [
     file("backup.tmp", "a copy of resources.db that is being made, sealed as that is"),
     file("reserve", "room, filled as if by chance"),
     file("first-start", "nothing: it marks a folder whose first start has not ended"),
+    file("put-address.json", "the address that was put on the interface of the provisioning network"),
     file("lost+found", "what a file system found"),
 ];
 

@@ -1,13 +1,17 @@
 //! Finds images by raw digest, by stream, and by what they came from (S1.5: only what was verified is here).
 
+use std::io::Read as _;
 use std::{fs, path::PathBuf};
 
-use firesteel_facts::Sha256;
+use firesteel_facts::{Hasher, Sha256};
 use tempfile::NamedTempFile;
 
 use super::meta::{ImageMeta, SourceRecord, StoreError, note};
 use super::{ImageStore, META, STREAM, remove_if_there};
 use crate::import::{checksum::Checksum, pack::PackedImage};
+
+/// What is read at once of a stream that is checked.
+const CHECKED_AT_ONCE_BYTES: usize = 1 << 20;
 
 /// An image with the file that holds its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +69,21 @@ impl ImageStore {
         remove_if_there(&self.image_meta_path(raw))?;
         remove_if_there(&self.stream_path(raw))?;
         self.sync_dir()
+    }
+
+    /// Reads an image's stream from the disk, and says whether it still is what was stored; `None` where it is gone. A
+    /// disk may have changed it since.
+    pub fn is_intact(&self, raw: &Sha256) -> Result<Option<bool>, StoreError> {
+        let Some(image) = self.by_raw(raw)? else { return Ok(None) };
+        let Some(lease) = self.lease_image(raw)? else { return Ok(None) };
+        let failed = |source| StoreError::Read { path: image.path.clone(), source };
+        let (mut hasher, mut buffer, mut file) = (Hasher::new(), vec![0; CHECKED_AT_ONCE_BYTES], lease.file());
+        loop {
+            match file.read(&mut buffer).map_err(failed)? {
+                0 => return Ok(Some(hasher.finish() == image.meta.stream_sha256)),
+                bytes => hasher.update(&buffer[..bytes]),
+            }
+        }
     }
 
     /// Puts a finished stream in its place, then its metadata. Where the image is there already, only the new sources

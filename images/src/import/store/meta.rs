@@ -131,10 +131,11 @@ pub struct SourceRecord {
 }
 
 impl SourceRecord {
-    /// Returns whether the file had this checksum.
+    /// Returns whether the file had this checksum, or what it held once its compression was taken off.
     pub(crate) fn has(&self, checksum: &Checksum) -> bool {
         let text = checksum.to_string();
-        self.checksum == text || format!("sha256:{}", self.sha256) == text
+        let digests = [Some(self.sha256), self.uncompressed_sha256];
+        self.checksum == text || digests.into_iter().flatten().any(|digest| format!("sha256:{digest}") == text)
     }
 }
 

@@ -89,9 +89,11 @@ impl ImageStore {
         let of_images = self.list()?.into_iter().flat_map(|image| image.meta.sources);
         let of_files = self.files()?.into_iter().flat_map(|file| file.meta.sources);
         for source in of_images.chain(of_files) {
-            if source.witness == RecordOrigin::Here && partials.remove(&source.sha256) {
-                // One that is locked is wanted again, by other keys.
-                let _is_gone = self.discard(StoreItem::Partial(source.sha256))?;
+            for digest in [Some(source.sha256), source.uncompressed_sha256].into_iter().flatten() {
+                if source.witness == RecordOrigin::Here && partials.remove(&digest) {
+                    // One that is locked is wanted again, by other keys.
+                    let _is_gone = self.discard(StoreItem::Partial(digest))?;
+                }
             }
         }
         Ok(())

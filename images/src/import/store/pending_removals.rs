@@ -106,6 +106,19 @@ impl ImageStore {
         }
     }
 
+    /// Holds one image that is to go, as [`Self::condemn`] does.
+    pub fn condemn_image(&self, raw: &Sha256) -> Result<PendingRemovals, StoreError> {
+        let item = StoreItem::Image(*raw);
+        let (mut held, mut in_use) = (Vec::new(), Vec::new());
+        if let Some(stored) = self.inventory()?.into_iter().find(|stored| stored.item == item) {
+            match self.hold(item)? {
+                Some(locked) => held.push((Removal { item, bytes: stored.bytes }, locked)),
+                None => in_use.push(item),
+            }
+        }
+        Ok(PendingRemovals { store: self.clone(), held, in_use, shortfall: None })
+    }
+
     /// Removes one thing; `false` where it is in use.
     pub fn discard(&self, item: StoreItem) -> Result<bool, StoreError> {
         let Some(held) = self.hold(item)? else { return Ok(false) };

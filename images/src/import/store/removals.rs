@@ -117,7 +117,7 @@ impl ImageStore {
 
 /// Digests by which an image is referred to.
 pub(super) fn names_of(meta: &ImageMeta) -> Vec<Sha256> {
-    let sources = meta.sources.iter().map(|source| source.sha256);
+    let sources = meta.sources.iter().flat_map(|source| [Some(source.sha256), source.uncompressed_sha256]).flatten();
     [meta.raw_sha256, meta.stream_sha256].into_iter().chain(sources).collect()
 }
 

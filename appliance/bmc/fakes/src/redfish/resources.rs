@@ -52,7 +52,7 @@ impl FakeBmcState {
             "Actions": {"#ComputerSystem.Reset": self.reset_action(path)},
             "Links": {"ManagedBy": [{"@odata.id": format!("{ROOT}/Managers/BMC")}]},
         });
-        for name in ["EthernetInterfaces", "SecureBoot", "Memory", "Processors"] {
+        for name in ["EthernetInterfaces", "SecureBoot", "Memory", "Processors", "Storage"] {
             system[name] = json!({"@odata.id": format!("{path}/{name}")});
         }
         if self.has(&RedfishFault::BootInSettings) {
@@ -99,7 +99,9 @@ impl FakeBmcState {
                 reply(&collection(&format!("{path}/EthernetInterfaces"), &names("eth", self.macs.len())))
             }
             ["EthernetInterfaces", name] => match number(name, "eth").and_then(|n| self.macs.get(n)) {
-                Some(mac) => reply(&json!({"Id": name, "MACAddress": mac_text(mac), "LinkStatus": "LinkUp"})),
+                Some(mac) => {
+                    reply(&json!({"Id": name, "MACAddress": mac_text(mac), "LinkStatus": "LinkUp", "SpeedMbps": 25000}))
+                }
                 None => error(404, "no such interface"),
             },
             ["SecureBoot"] => reply(&json!({
@@ -114,7 +116,37 @@ impl FakeBmcState {
             ["Processors"] => reply(&collection(&format!("{path}/Processors"), &names("CPU", 2))),
             ["Processors", name] if number(name, "CPU").is_some_and(|n| n < 2) => reply(&json!({
                 "Id": name, "Socket": name, "Manufacturer": "Fake", "Model": "Fake CPU", "TotalCores": 32,
-                "TotalThreads": 64, "MaxSpeedMHz": 3000, "Status": {"Health": "OK"},
+                "TotalThreads": 64, "MaxSpeedMHz": 3000, "ProcessorType": "CPU", "InstructionSet": "x86-64",
+                "Status": {"Health": "OK"},
+            })),
+            ["Storage", rest @ ..] => self.storage(&format!("{path}/Storage"), rest),
+            _ => error(404, "no such resource"),
+        }
+    }
+
+    /// One controller with drives, and a volume of two of them.
+    fn storage(&self, path: &str, rest: &[&str]) -> FakeResponse {
+        let controller = format!("{path}/RAID");
+        let drives = (0..self.drives).map(|n| json!({"@odata.id": format!("{controller}/Drives/bay{n}")}));
+        let naa = |digits: String| json!([{"DurableName": digits, "DurableNameFormat": "NAA"}]);
+        match rest {
+            [] => reply(&collection(path, &["RAID".to_owned()])),
+            ["RAID"] => reply(&json!({
+                "Drives": drives.collect::<Vec<_>>(), "Volumes": {"@odata.id": format!("{controller}/Volumes")},
+            })),
+            ["RAID", "Drives", name] => match name.strip_prefix("bay").and_then(|n| n.parse::<usize>().ok()) {
+                Some(n) if n < self.drives => reply(&json!({
+                    "Id": name, "Name": format!("Bay {n}"), "CapacityBytes": 480_103_981_056_u64, "MediaType": "SSD",
+                    "Protocol": "SATA", "Manufacturer": "Fake", "Model": "Fake SSD",
+                    "SerialNumber": format!("DRIVE-{n}"),
+                    "Revision": "1.0", "Identifiers": naa(format!("5000C500A1B2{n:04X}")), "Status": {"Health": "OK"},
+                })),
+                _ => error(404, "no such drive"),
+            },
+            ["RAID", "Volumes"] => reply(&collection(&format!("{controller}/Volumes"), &["1".to_owned()])),
+            ["RAID", "Volumes", "1"] => reply(&json!({
+                "Id": "1", "Name": "system", "CapacityBytes": 480_000_000_000_u64, "RAIDType": "RAID1",
+                "Status": {"Health": "OK"},
             })),
             _ => error(404, "no such resource"),
         }

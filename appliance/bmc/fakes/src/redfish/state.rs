@@ -38,6 +38,8 @@ pub struct FakeBmcState {
     pub resets_allowed: Vec<String>,
     /// Memory modules, as `Memory` resources.
     pub modules: usize,
+    /// Drives, as `Drive` resources below one controller.
+    pub drives: usize,
     pub faults: Vec<RedfishFault>,
     /// Differences that are data; [`Self::set_quirks`] sets them.
     pub(super) quirks: FakeQuirks,
@@ -84,6 +86,7 @@ impl FakeBmcState {
             systems: words(&["1"]),
             resets_allowed: words(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]),
             modules: 2,
+            drives: 2,
             faults: Vec::new(),
             quirks: FakeQuirks::default(),
             requests: Vec::new(),

@@ -104,6 +104,8 @@ pub enum HostEffect {
         attempt: u64,
         plan: u32,
     },
+    /// Stores what the BMC said of its machine as HardwareData, marked as such, unless an agent's is there.
+    SaveBmcHardware,
     /// Stores what the owner says of the hardware as HardwareData, unless there is one.
     SupplyHardware {
         details: Box<HardwareDetails>,

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use firesteel_facts::WorkHold;
 use firesteel_resources::host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity, RequestAnswers};
 use firesteel_resources::{BareMetalHost, HardwareRecord};
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ use crate::host::model::memory::{HostMemory, Tombstone};
 use crate::host::model::netboot::{DiscoveredMachine, NetbootInputs};
 use crate::host::model::orders::ReadyImage;
 use crate::host::model::receipts::ShownReceipt;
+use crate::host::model::refused_hello::RefusedHello;
 
 #[derive(Clone, Debug)]
 pub struct HostInputs {
@@ -34,6 +36,9 @@ pub struct HostInputs {
     pub hardware: Option<HardwareRecord>,
     /// The host's `HardwareData` shows that inspection; looked for while an agent has the plan to inspect.
     pub hardware_is_shown: bool,
+    /// The host's `HardwareData` shows what the BMC said of its machine, or an agent's inspection; looked for while the
+    /// host is inspected by its BMC. What the BMC said of drives is not here: no disk is chosen by it.
+    pub bmc_record_is_shown: bool,
     pub bmc: BmcInputs,
     /// What the BMC said last of the health of its machine.
     pub health: Option<HealthInputs>,
@@ -59,6 +64,8 @@ pub struct HostInputs {
     pub uncleaned: Option<Tombstone>,
     /// Another machine that wanted to speak for the host last, and was refused.
     pub refused_identity: Option<RefusedIdentity>,
+    /// The last hello of an agent of this host that was refused, since the appliance started.
+    pub refused_hello: Option<RefusedHello>,
     /// The newest attempt that more than one machine claimed.
     pub claim: Option<ClaimRecord>,
     /// When claimants were heard last, since the appliance started.
@@ -74,6 +81,8 @@ pub struct HostInputs {
     pub clock: Option<ClockDoubt>,
     /// Whether the host may take a slot in this step.
     pub slot: SlotOffer,
+    /// Why no host begins work for which it boots into the agent.
+    pub work_hold: Option<WorkHold>,
     /// The erasure whose receipts say what it came to, of those since the appliance started: attempt and plan.
     pub graded: Option<(u64, u32)>,
 }
@@ -92,6 +101,7 @@ impl HostInputs {
             image: ImageInputs::Unknown,
             hardware: None,
             hardware_is_shown: false,
+            bmc_record_is_shown: false,
             bmc: BmcInputs::default(),
             health: None,
             agent: None,
@@ -105,6 +115,7 @@ impl HostInputs {
             limits: HostTimeouts::default(),
             uncleaned: None,
             refused_identity: None,
+            refused_hello: None,
             claim: None,
             claims_heard: Vec::new(),
             shared_uuid: None,
@@ -113,6 +124,7 @@ impl HostInputs {
             halt: None,
             clock: None,
             slot: SlotOffer::Free,
+            work_hold: None,
             graded: None,
         }
     }
@@ -273,6 +285,8 @@ pub struct BmcInputs {
     pub once_unset: Option<String>,
     /// Why the newest look at that override did not show that the boot has used it up.
     pub once_unread: Option<String>,
+    /// Why the newest inspection by the BMC read no inventory.
+    pub no_inventory: Option<String>,
     /// Why an override is still there after the newest try to take it back.
     pub override_left: Option<String>,
     /// When this BMC refused a login to the same account for another host.

@@ -12,6 +12,7 @@ mod netboot;
 mod orders;
 mod power_cut;
 mod receipts;
+mod refused_hello;
 
 pub use claims::*;
 pub use effect::*;
@@ -24,3 +25,4 @@ pub use netboot::*;
 pub use orders::*;
 pub use power_cut::*;
 pub use receipts::*;
+pub use refused_hello::*;

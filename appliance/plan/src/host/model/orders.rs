@@ -28,6 +28,8 @@ pub enum BmcAction {
     ReadOnce,
     /// Take back the override of a boot from the network that is over, where the BMC still has one.
     TakeBootBack,
+    /// Log in; read power, MACs and what the BMC knows of its machine.
+    Inspect,
 }
 
 /// What an agent is asked to do. The caller turns it into the agent's own steps.

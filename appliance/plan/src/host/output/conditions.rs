@@ -3,7 +3,7 @@
 //! | condition | true in | false with |
 //! |---|---|---|
 //! | Manageable | all states from inspecting on | NotManaged, Registering, RegistrationFailed, PowerFailure |
-//! | AvailableForProvisioning | available | NotAvailable |
+//! | AvailableForProvisioning | available | NotAvailable; BMCOnly: the site boots no agent |
 //! | Provisioned | provisioned, externally provisioned | NotProvisioned |
 //! | Ready | the same, without error | NotProvisioned, Error, Detached |
 //! | Progressing | states that work, by their word | NotProgressing, Detached |
@@ -18,7 +18,8 @@
 //! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for another one than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
-//! | NetworkBoot | after it was false | what keeps the host from its agent, by the word of its [hint](crate::host::rules::boot_hint) |
+//! | NetworkBoot | after it was false | what keeps the host from its agent, by the word of its [hint](crate::host::rules::boot_hint); BMCOnly: the site boots no agent |
+//! | InspectedByAgent | after it was false | ReadFromBMC: the hardware record is the BMC's word; NoInventory: the BMC names no hardware |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
 //! | StoredObjectDamaged | something stored of the host is damaged: no step is made ([`crate::host::DAMAGED`]); absent else | – |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
@@ -35,7 +36,7 @@ use crate::host::model::{
     AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostPower, HostReason, HostState,
     SharedUuid, Tombstone,
 };
-use crate::host::rules::{boot_hint, consumer_data, identity, overrides};
+use crate::host::rules::{bmc_only, boot_hint, consumer_data, identity, overrides};
 use crate::host::turn::gate::{self, ClosedGate};
 
 /// The disks of the host stay as they are until a person decides.
@@ -62,6 +63,8 @@ const UNKNOWN: &str =
 const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
 /// Nothing keeps the host from its agent.
 pub const NETWORK_BOOT: &str = "NetworkBoot";
+/// What is known of the hardware was found by an agent.
+const INSPECTED: &str = "InspectedByAgent";
 /// The host's consumer is the one for whom it was installed.
 const TENANT: &str = "ConsumerIsTenant";
 /// The BMC had a place for our session.
@@ -94,6 +97,7 @@ pub(crate) fn conditions(
         shown(overrides::condition(memory), condition(overrides::TYPE, true, "Offered")),
         shown(session(memory), condition(SESSION, true, "Free")),
         shown(network_boot(memory, seen, now), condition(NETWORK_BOOT, true, "NoStall")),
+        shown(read_from_bmc(memory, seen), condition(INSPECTED, true, "Inspected")),
         shown(identity_changed(memory, seen), condition(IDENTITY_CHANGED, false, "SameMachine")),
         shown(second_claimant(memory), claim_over(memory)),
         shown(wipe_unverified(memory), condition(WIPE, false, wipe_over)),
@@ -105,7 +109,6 @@ pub(crate) fn conditions(
 
 /// The conditions that each host has.
 fn always(memory: &HostMemory, seen: &HostInputs, text: &str, now: Timestamp) -> [Condition; 8] {
-    let is_available = memory.state == HostState::Available;
     let has_os = memory.state.has_os();
     let condition = |type_: &str, is_so: bool, word: &str, otherwise: &str| {
         let (reason, text) = if is_so { (word, "") } else { (otherwise, text) };
@@ -113,7 +116,7 @@ fn always(memory: &HostMemory, seen: &HostInputs, text: &str, now: Timestamp) ->
     };
     [
         manageable(memory, text),
-        condition("AvailableForProvisioning", is_available, "Available", "NotAvailable"),
+        available(memory, seen, text, now),
         condition("Provisioned", has_os, "Provisioned", "NotProvisioned"),
         ready(memory, text),
         progressing(memory, text),
@@ -121,6 +124,33 @@ fn always(memory: &HostMemory, seen: &HostInputs, text: &str, now: Timestamp) ->
         power_control(seen),
         running(memory, seen, now),
     ]
+}
+
+/// Whether the host can be provisioned now. Where the site boots no agent, none can.
+fn available(memory: &HostMemory, seen: &HostInputs, text: &str, now: Timestamp) -> Condition {
+    let available = |is_so, reason: &str, text: &str| Condition::new("AvailableForProvisioning", is_so, reason, text);
+    match bmc_only::cause(memory, seen, now) {
+        _ if memory.state != HostState::Available => available(false, "NotAvailable", text),
+        Some(why) => available(false, bmc_only::REASON, why),
+        None => available(true, "Available", ""),
+    }
+}
+
+/// Says that no agent found what is known of the hardware.
+fn read_from_bmc(memory: &HostMemory, seen: &HostInputs) -> Option<Condition> {
+    let inspection = memory.bmc_inspection.as_ref().filter(|_| seen.hardware.is_none())?;
+    let (reason, text) = match &inspection.not_read {
+        None => {
+            let at = inspection.at;
+            let text = format!(
+                "the hardware record is the BMC's word of {at:.0}, and no agent looked: no disk is chosen, erased or \
+                 written by it"
+            );
+            ("ReadFromBMC", text)
+        }
+        Some(why) => ("NoInventory", format!("no agent looked at the hardware, and the BMC names none: {why}")),
+    };
+    Some(Condition::new(INSPECTED, false, reason, text))
 }
 
 fn frozen(frozen: &Frozen) -> Condition {

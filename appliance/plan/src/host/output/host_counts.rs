@@ -142,7 +142,7 @@ fn bmc_call(seen: &HostInputs, after: &HostMemory) -> Vec<HostCount> {
     match outcome.map(|outcome| &outcome.result) {
         None => Vec::new(),
         Some(Ok(())) => match pending.call.action {
-            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => Vec::new(),
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack | BmcAction::Inspect => Vec::new(),
             BmcAction::NetBoot | BmcAction::PowerOn | BmcAction::Cycle => vec![HostCount::PowerOrdered { on: true }],
             BmcAction::PowerOff { .. } => vec![HostCount::PowerOrdered { on: false }],
         },

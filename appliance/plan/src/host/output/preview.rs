@@ -9,7 +9,7 @@ use firesteel_resources::{BareMetalHost, HardwareRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Cleaning, DiskIdentity, DiskVerdict, NextOwner, is_named_by, record_of, select_disk, verdicts};
-use crate::host::model::HostMemory;
+use crate::host::model::{BmcInspection, HostMemory};
 use crate::host::rules::deletion::DeletionFate;
 use crate::host::rules::guards::{self, RefusedDisk, SortedDisks};
 use crate::host::rules::{cleaning, consumer_data};
@@ -69,7 +69,7 @@ pub fn preview(host: &BareMetalHost, memory: &HostMemory, record: Option<&Hardwa
     let closed: Vec<String> = gate::lock(&host.metadata).map(|shut| shut.text).into_iter().chain(frozen).collect();
     let mut preview = Preview { host: host.metadata.name.clone(), closed, ..Preview::default() };
     let Some(record) = record else {
-        preview.closed.push("the host was never inspected: its disks are not known".to_owned());
+        preview.closed.push(never_inspected(memory));
         let refused = DeletionFate::of(host, memory, None).text(memory).to_owned();
         preview.deletion = ActionPreview { what: DELETION.to_owned(), refused, ..ActionPreview::default() };
         return preview;
@@ -80,6 +80,20 @@ pub fn preview(host: &BareMetalHost, memory: &HostMemory, record: Option<&Hardwa
         vec![ahead.installation(), ahead.cleaning_for(NextOwner::Same), ahead.cleaning_for(NextOwner::Another)];
     preview.deletion = ahead.deletion();
     preview
+}
+
+/// Says that no agent has looked at the disks. What the BMC said of drives is no ground for a choice.
+fn never_inspected(memory: &HostMemory) -> String {
+    match &memory.bmc_inspection {
+        Some(BmcInspection { at, not_read: None }) => format!(
+            "the host was never inspected by an agent: its hardware record is the BMC's word of {at:.0}, and no disk is \
+             chosen, erased or written by that"
+        ),
+        Some(BmcInspection { not_read: Some(why), .. }) => {
+            format!("the host was never inspected, and its BMC names no hardware ({why}): its disks are not known")
+        }
+        None => "the host was never inspected: its disks are not known".to_owned(),
+    }
 }
 
 /// Names of disks whose guards are overridden for the next plan.

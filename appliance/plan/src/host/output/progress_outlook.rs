@@ -5,7 +5,7 @@
 //! |---|---|
 //! | done | rests without error; or its owner paused or detached it |
 //! | progressing | works and came on within its limit; waits for a slot, behind a [halt](crate::host::FleetHalt) or for the clock; is tried again by itself |
-//! | will not finish | a person has to do something first: the BMC refuses the login, an edit is awaited, something named is missing, a disk is frozen or locked by its owner, or it stands still beyond its limit |
+//! | will not finish | a person has to do something first: the BMC refuses the login, an edit is awaited, something named is missing, a disk is frozen or locked by its owner, it asks for an agent where hosts are driven by their BMCs alone, or it stands still beyond its limit |
 //!
 //! "Will not finish" is no state: when what is in the way goes, the host goes on and its outlook with it.
 
@@ -13,6 +13,7 @@ use firesteel_resources::bare_metal_host::annotations;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::host::model::{HostInputs, HostMemory};
+use crate::host::rules::bmc_only;
 use crate::host::turn::gate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +73,11 @@ pub fn prospect(memory: &HostMemory, seen: &HostInputs) -> Prospect {
     if let Some(failure) = &memory.failure {
         let tries_again = failure.retry_at.is_some() && !failure.until_edit;
         return Prospect::Is(if tries_again { HostOutlook::Progressing } else { HostOutlook::WillNotFinish });
+    }
+    // An agent that was heard counts as there: when it has gone, the next step says so.
+    let heard = seen.agent.as_ref().map_or(seen.started_at, |agent| agent.last_report_at);
+    if bmc_only::unmet(memory, seen, heard).is_some() {
+        return Prospect::Is(HostOutlook::WillNotFinish);
     }
     if memory.delayed.is_some() {
         return Prospect::Is(HostOutlook::Progressing);

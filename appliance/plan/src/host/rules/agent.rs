@@ -8,7 +8,7 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::model::{AgentInputs, BmcAction, BootWait, HostReason, HostState, PlanKind, StoppedPlan};
 use crate::host::rules::booting::{self, boot};
-use crate::host::rules::power_cut;
+use crate::host::rules::{bmc_only, power_cut};
 use crate::host::turn::{AgentPlanProgress, AgentPresence, StepDraft, format_duration, gate, later};
 
 /// The agent of the current attempt, or what is done to get one. `kind` is the error that a host
@@ -24,6 +24,7 @@ pub(crate) fn agent<'a>(turn: &mut StepDraft<'a>, kind: ErrorType) -> Result<&'a
         }
         AgentPresence::Absent | AgentPresence::Quiet => {}
     }
+    bmc_only::refuse_boot(turn, kind)?;
     if turn.memory.state != HostState::Registering {
         may_begin(turn)?;
     }

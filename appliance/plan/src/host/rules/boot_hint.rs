@@ -2,6 +2,7 @@
 //! far it came. Pure.
 //!
 //! ```text
+//!   it asks for what needs an agent, and the site boots none ► BMCOnly
 //!   its machine booted with another MAC ────────────► WrongBootMAC
 //!   a file was not started, or a wrong address asks ► BootStalled, AddressMismatch
 //!   silent for a minute since its last stage ───────► NothingHeard, AddressNotTaken, …, AgentNotHeard
@@ -18,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::host::model::{
     AnnouncedHints, HostInputs, HostMemory, HostPower, HostState, InstalledSystem, NetbootStage, ReachedStage,
 };
-use crate::host::rules::wrong_boot_mac;
+use crate::host::rules::{bmc_only, wrong_boot_mac};
 use crate::host::turn::{StepDraft, format_duration, later};
 
 /// A host may be heard before its BMC has answered the order to switch it on, which reads the power back.
@@ -38,6 +39,7 @@ const MACS_NAMED_MAX: usize = 8;
 /// What usually keeps a host from its next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HintCause {
+    BmcOnly,
     WrongBootMac,
     BootStalled,
     AddressMismatch,
@@ -60,6 +62,7 @@ impl HintCause {
     /// The reason of its condition.
     pub(crate) fn word(self) -> &'static str {
         match self {
+            Self::BmcOnly => bmc_only::REASON,
             Self::WrongBootMac => wrong_boot_mac::REASON,
             Self::BootStalled => "BootStalled",
             Self::AddressMismatch => "AddressMismatch",
@@ -97,6 +100,15 @@ impl BootHint {
 
 /// Explains why the host has not come to its agent.
 pub(crate) fn of_boot(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> Option<BootHint> {
+    if let Some(text) = bmc_only::unmet(memory, seen, now) {
+        let what = text.split(';').next().unwrap_or_default().to_owned();
+        let hint = BootHint::new(HintCause::BmcOnly, text);
+        return Some(BootHint { key: format!("{}/{what}", hint.key), ..hint });
+    }
+    if bmc_only::cause(memory, seen, now).is_some() {
+        // None is awaited.
+        return None;
+    }
     if let Some(wrong) = wrong_boot_mac::find(memory, seen) {
         let hint = BootHint::new(HintCause::WrongBootMac, wrong.text);
         return Some(BootHint { key: format!("{}/{}", hint.key, wrong.mac), ..hint });
@@ -161,6 +173,7 @@ fn announce(turn: &mut StepDraft<'_>, hint: BootHint) {
     if is_news {
         known.causes.push(hint.key);
         match hint.cause {
+            HintCause::BmcOnly => turn.warn(EventReason::NeedsAgent, hint.text),
             HintCause::WrongBootMac => turn.warn(EventReason::WrongBootMac, hint.text),
             HintCause::BootStalled | HintCause::AddressMismatch | HintCause::NoLoader | HintCause::WrongBuild => {
                 turn.warn(EventReason::NetworkBootStalled, hint.text);

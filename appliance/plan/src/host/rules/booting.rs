@@ -12,7 +12,7 @@ use crate::host::model::{
 };
 use crate::host::rules::identity::{self, IdentityChange};
 use crate::host::rules::{bmc_access, boot_hint, overrides, power_cut, wrong_boot_mac};
-use crate::host::turn::{BmcCallProgress, StepDraft, format_duration, later};
+use crate::host::turn::{AgentPresence, BmcCallProgress, StepDraft, format_duration, later};
 
 /// Boots the host into the next agent.
 #[track_caller]
@@ -48,10 +48,10 @@ pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
         return boot_timed_out(turn, waited, kind);
     }
     match (turn.has_bmc(), wait.powered) {
-        (false, _) => come(turn, &wait),
+        (false, _) => come(turn, &wait, kind),
         (true, true) if turn.memory.opened => check_boot(turn, wait, kind),
         // An agent that is to stop comes to its safe point first.
-        (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait),
+        (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait, kind),
         (true, _) => power(turn, wait.since, kind),
     }
 }
@@ -61,6 +61,24 @@ pub(crate) fn boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> HostReason {
 pub(crate) fn check_way(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
     check_mac(turn, kind)?;
     check_network(turn, kind)
+}
+
+/// Checks that an interface is known from which the host boots: one that was registered where hosts are driven by their
+/// BMCs alone may have none.
+#[track_caller]
+pub(crate) fn check_boot_mac(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
+    if !turn.has_bmc() || !turn.memory.macs.is_empty() || turn.presence() == AgentPresence::Alive {
+        return Ok(());
+    }
+    let text = no_boot_mac(turn);
+    Err(turn.blocked(kind, turn.limits().slow_poll, text))
+}
+
+/// Says that no interface is known from which the host boots.
+pub(crate) fn no_boot_mac(turn: &StepDraft<'_>) -> String {
+    let known = turn.seen.bmc.macs.join(", ");
+    let known = if known.is_empty() { "the BMC names none".to_owned() } else { format!("the BMC names {known}") };
+    format!("spec.bootMACAddress must say which interface boots: {known}")
 }
 
 /// Checks the boot MAC: a host whose MAC belongs to another one would be taken for that one when it boots.
@@ -107,11 +125,11 @@ fn check_boot(turn: &mut StepDraft<'_>, mut wait: BootWait, kind: ErrorType) -> 
     let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
     if is_asked || turn.now >= next_check(turn, &wait) {
         match turn.call(BmcAction::Probe) {
-            BmcCallProgress::Waiting(_) => return come(turn, &wait),
+            BmcCallProgress::Waiting(_) => return come(turn, &wait, kind),
             BmcCallProgress::Failed(fault) => {
                 (wait.looked_at, wait.off_since, wait.unseen) = (Some(turn.now), None, wait.unseen.saturating_add(1));
                 turn.memory.boot = Some(wait.clone());
-                return unseen(turn, &wait, &fault);
+                return unseen(turn, &wait, &fault, kind);
             }
             BmcCallProgress::Done => {
                 seen_again(turn);
@@ -126,16 +144,16 @@ fn check_boot(turn: &mut StepDraft<'_>, mut wait: BootWait, kind: ErrorType) -> 
             return still_off(turn, &wait, off_since, kind);
         }
     }
-    come(turn, &wait)
+    come(turn, &wait, kind)
 }
 
 /// The host may boot all the same, and is waited for; that its BMC cannot be asked is shown, for until it can nothing
 /// can be done about a host that does not come. One that is out of reach for a moment may share the host's own port,
 /// whose link goes down as the host starts.
 #[track_caller]
-fn unseen(turn: &mut StepDraft<'_>, wait: &BootWait, fault: &BmcFault) -> HostReason {
+fn unseen(turn: &mut StepDraft<'_>, wait: &BootWait, fault: &BmcFault, kind: ErrorType) -> HostReason {
     if fault.kind == BmcFaultKind::Unreachable && wait.unseen < 2 {
-        return come(turn, wait);
+        return come(turn, wait, kind);
     }
     let text = turn.fault_text(fault);
     let wake = next_check(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
@@ -175,7 +193,7 @@ fn still_off(turn: &mut StepDraft<'_>, wait: &BootWait, off_since: Timestamp, ki
 #[track_caller]
 fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostReason {
     if !turn.has_bmc() {
-        return come(turn, &BootWait::new(since, false));
+        return come(turn, &BootWait::new(since, false), kind);
     }
     if let Err(reason) = power_cut::run(turn, kind) {
         return reason;
@@ -191,7 +209,7 @@ fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostRea
             let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
             turn.event(EventReason::NetBoot, format!("booting into the agent, attempt {}", turn.memory.attempt));
-            come(turn, &wait)
+            come(turn, &wait, kind)
         }
         BmcCallProgress::Waiting(reason) => reason,
         BmcCallProgress::Failed(fault) => {
@@ -202,7 +220,10 @@ fn power(turn: &mut StepDraft<'_>, since: Timestamp, kind: ErrorType) -> HostRea
 }
 
 #[track_caller]
-fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
+fn come(turn: &mut StepDraft<'_>, wait: &BootWait, kind: ErrorType) -> HostReason {
+    if let Some(reason) = refused(turn, wait, kind) {
+        return reason;
+    }
     turn.deadline(later(wait.since, turn.limits().hello));
     let attempt = turn.memory.attempt;
     let text = if let Some(wrong) = wrong_boot_mac::find(&turn.memory, turn.seen) {
@@ -218,6 +239,28 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait) -> HostReason {
         wake = wake.min(look.max(SignedDuration::from_secs(1)));
     }
     turn.wait_in_state(wake, text)
+}
+
+/// An agent of this host said hello and was refused: its machine boots again, and the host is waited for as before. The
+/// error is there at once, for the next boot may end in the same way.
+#[track_caller]
+fn refused(turn: &mut StepDraft<'_>, wait: &BootWait, kind: ErrorType) -> Option<HostReason> {
+    let hello = turn.limits().hello;
+    let attempt = turn.memory.attempt;
+    // One of an earlier attempt is a machine that was slow; the attempt after the refusal is its new boot.
+    let is_of_this = |at: u64| at == attempt || at.checked_add(1) == Some(attempt);
+    let refused = turn.seen.refused_hello.as_ref().filter(|refused| is_of_this(refused.attempt))?;
+    if turn.now.duration_since(refused.at) > hello {
+        return None;
+    }
+    let text = format!(
+        "the agent of attempt {} was refused: {}; its machine boots again from the network; if it is refused again, see \
+         that it gets its boot files from this appliance alone",
+        refused.attempt, refused.why
+    );
+    let reason = turn.blocked(kind, turn.limits().work_poll, text);
+    turn.deadline(later(wait.since, hello));
+    Some(reason)
 }
 
 /// Says what a host without a BMC waits for, by what was seen of its boot within this time.

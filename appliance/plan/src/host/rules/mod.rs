@@ -3,6 +3,8 @@
 pub(crate) mod adopt_status;
 pub(crate) mod agent;
 pub(crate) mod bmc_access;
+pub(crate) mod bmc_inspection;
+pub(crate) mod bmc_only;
 pub(crate) mod boot_hint;
 pub(crate) mod booting;
 pub(crate) mod claimants;

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::disk::{names_kernel_device, select_disk, size_text};
 use crate::host::model::{DiskPlan, HostEffect, HostReason, ImageInputs, ReadyImage, UserDataInputs};
-use crate::host::rules::{freeze, guards, path_binding};
+use crate::host::rules::{bmc_only, freeze, guards, path_binding};
 use crate::host::turn::{StepDraft, format_duration, later};
 
 const KIND: ErrorType = ErrorType::Provisioning;
@@ -31,7 +31,8 @@ pub(crate) fn fetch_again(turn: &mut StepDraft<'_>) {
 }
 
 fn fetchable<'a>(turn: &StepDraft<'a>) -> Option<&'a Image> {
-    turn.seen.host.spec.wanted_image().filter(|image| unwritable(image).is_none())
+    let has_use = bmc_only::cause(&turn.memory, turn.seen, turn.now).is_none();
+    turn.seen.host.spec.wanted_image().filter(|image| has_use && unwritable(image).is_none())
 }
 
 /// An image that upstream's rules allow and nothing here writes is an error before anything is done for it. `instead`

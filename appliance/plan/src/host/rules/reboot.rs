@@ -5,6 +5,9 @@
 //! | `reboot.metal3.io` | off and on again; `hard`: one reset | dropped; with `force` one reset | dropped; with `force` the host boots again, unless its disk is being changed |
 //! | `reboot.metal3.io/KEY` | off until the last key is removed | with `force` the same | nothing |
 //!
+//! Where hosts are driven by their BMCs alone, a host that is available is rebooted and held as one with an OS: what runs
+//! there is not known.
+//!
 //! A one-shot request is taken over into the memory and its annotation removed; nothing is done before the
 //! removal is seen. So a process that dies in between reboots the host once, not twice. A request for a
 //! host that is off, or is to be off, is fulfilled already (upstream).
@@ -16,7 +19,7 @@ use firesteel_resources::host_journal::RequestOutcome;
 use jiff::SignedDuration;
 
 use crate::host::model::{BmcAction, HostPower, HostReason, HostState, PlanKind, RebootWork};
-use crate::host::rules::{bmc_access, overrides, power};
+use crate::host::rules::{bmc_access, bmc_only, overrides, power};
 use crate::host::turn::{AgentPresence, BmcCallProgress, StepDraft};
 
 const NO_BMC: &str = "there is no BMC: reboot the host by hand";
@@ -150,6 +153,12 @@ fn rebooted(turn: &mut StepDraft<'_>) -> HostReason {
 pub(crate) fn without_os(turn: &mut StepDraft<'_>) {
     let Some(request) = turn.requests.reboot else { return };
     let may_be_forced = match turn.memory.state {
+        // What runs there is its owner's: it is rebooted as asked.
+        HostState::Available | HostState::Preparing | HostState::Inspecting
+            if turn.has_bmc() && bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some() =>
+        {
+            return;
+        }
         HostState::Available | HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning => true,
         HostState::Unmanaged | HostState::Preparing | HostState::PoweringOff => false,
         HostState::New

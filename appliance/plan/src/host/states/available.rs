@@ -6,7 +6,9 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::disk::NextOwner;
 use crate::host::model::HostState;
-use crate::host::rules::{agent, bmc_access, consumer_data, freeze, owner_hardware, power, preconditions, reboot};
+use crate::host::rules::{
+    agent, bmc_access, bmc_only, booting, consumer_data, freeze, owner_hardware, power, preconditions, reboot,
+};
 use crate::host::turn::{AgentPresence, StateStep, StepDraft, frozen, gate};
 
 pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
@@ -17,7 +19,10 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.go(HostState::ExternallyProvisioned, "its OS was not installed from here"));
     }
     if turn.requests.inspect && !turn.is_deleting() && !owner_hardware::is_disabled(&turn.seen.host) {
-        turn.take_slot()?;
+        if bmc_only::cause(&turn.memory, turn.seen, turn.now).is_none() {
+            booting::check_boot_mac(turn, ErrorType::Inspection)?;
+            turn.take_slot()?;
+        }
         turn.event(EventReason::InspectionStarted, "an inspection was asked for");
         return Ok(turn.go(HostState::Inspecting, "an inspection was asked for"));
     }
@@ -36,6 +41,9 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
             turn.memory.last_attempted_image = None;
             turn.memory.failure = turn.memory.failure.take().filter(|old| old.kind != ErrorType::Provisioning);
         }
+    }
+    if bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some() {
+        return without_agents(turn);
     }
     if spec.online && spec.wanted_image().is_some() { wanted(turn) } else { idle(turn) }
 }
@@ -56,6 +64,7 @@ fn wanted(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.stuck(ErrorType::Provisioning, text));
     }
     turn.may_try()?;
+    booting::check_boot_mac(turn, ErrorType::Provisioning)?;
     turn.take_slot()?;
     turn.memory.last_attempted_image = turn.seen.host.spec.image.clone();
     turn.memory.disk = None;
@@ -64,6 +73,17 @@ fn wanted(turn: &mut StepDraft<'_>) -> StateStep {
     turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
     turn.event(EventReason::ProvisioningStarted, "an image is wanted");
     Ok(turn.go_keeping_failure(HostState::Provisioning, "an image is wanted"))
+}
+
+/// Keeps the power of a host whose site drives hosts by their BMCs alone.
+fn without_agents(turn: &mut StepDraft<'_>) -> StateStep {
+    frozen::may_destroy(turn, ErrorType::Provisioning)?;
+    if freeze::needs_mark_check(turn) {
+        let text = "available; the store was restored from a backup, so the host's power is left as it is until an agent \
+                    inspects it, or spec.externallyProvisioned says that its OS was not installed from here";
+        return Ok(turn.wait_in_state(turn.limits().slow_poll, text));
+    }
+    bmc_only::keep_power(turn, "available")
 }
 
 fn idle(turn: &mut StepDraft<'_>) -> StateStep {

@@ -1,5 +1,5 @@
 //! Inspecting: an agent of this attempt reads the hardware; its record is stored. Nothing on the
-//! host is changed.
+//! host is changed. Where no agent can be booted, the BMC's inventory takes its place.
 
 use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::{ErrorType, annotations};
@@ -7,7 +7,7 @@ use firesteel_resources::host_journal::RequestOutcome;
 
 use crate::host::model::{HostReason, HostState};
 use crate::host::rules::inspection::inspect;
-use crate::host::rules::{agent, owner_hardware, preconditions};
+use crate::host::rules::{agent, bmc_inspection, bmc_only, owner_hardware, preconditions};
 use crate::host::turn::{StateStep, StepDraft};
 
 const KIND: ErrorType = ErrorType::Inspection;
@@ -20,6 +20,9 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         turn.memory.plan = None;
         turn.event(EventReason::InspectionSkipped, "inspection is disabled");
         return Ok(turn.go(HostState::Preparing, "inspection is disabled"));
+    }
+    if turn.has_bmc() && bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some() {
+        return bmc_inspection::step(turn);
     }
     let agent = agent::agent(turn, KIND)?;
     inspect(turn, agent, KIND)?;

@@ -4,7 +4,7 @@
 use firesteel_facts::EventReason;
 
 use crate::host::model::{HostReason, HostState};
-use crate::host::rules::power;
+use crate::host::rules::{bmc_only, power};
 use crate::host::turn::{AgentPresence, StateStep, StepDraft, later};
 
 pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
@@ -20,7 +20,8 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.go(HostState::Deleting, format!("switching off was given up after {failures} failures")));
     }
     turn.may_try()?;
-    let has_os = turn.memory.applied.is_some() || turn.seen.host.spec.externally_provisioned;
+    let may_have_os = bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some();
+    let has_os = turn.memory.applied.is_some() || turn.seen.host.spec.externally_provisioned || may_have_os;
     match power::reach(turn, false, !has_os) {
         Err(reason) if turn.is_obstructed(&reason) => {
             turn.warn(EventReason::PowerOffGaveUp, "the host could not be switched off and may still run");

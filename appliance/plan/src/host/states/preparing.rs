@@ -11,7 +11,7 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::disk::NextOwner;
 use crate::host::model::HostState;
-use crate::host::rules::{cleaning, consumer_data, preconditions, tombstone};
+use crate::host::rules::{bmc_only, cleaning, consumer_data, preconditions, tombstone};
 use crate::host::turn::{StateStep, StepDraft};
 
 pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
@@ -23,6 +23,10 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     }
     let next = consumer_data::next_owner(turn);
     cleaning::stop_undue(turn, next)?;
+    let is_bmc_only = bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some();
+    if is_bmc_only && next == NextOwner::Another && turn.memory.wipe.is_none() && !turn.is_deleting() {
+        return bmc_only::keep_power(turn, "waiting for the erasure of its disks");
+    }
     // An erasure whose end is awaited comes to it, whatever the next owner.
     if next == NextOwner::Another || turn.memory.wipe.is_some() {
         let targets = consumer_data::targets(&turn.memory, next);

@@ -5,8 +5,8 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
 use crate::host::model::{HostFailure, HostReason, InstalledSystem};
-use crate::host::rules::preconditions;
 use crate::host::rules::reboot::{self, DesiredPower};
+use crate::host::rules::{bmc_only, preconditions};
 use crate::host::states::deprovisioning;
 use crate::host::turn::{StateStep, StepDraft, format_duration, gate, later};
 
@@ -14,7 +14,9 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let wanted = turn.seen.host.spec.wanted_image();
     let applied = turn.memory.applied.clone();
     let url = |applied: &InstalledSystem| applied.image.url.clone();
-    if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
+    // What needs an agent where none can boot is not begun: the host keeps its OS, and its power is kept as asked.
+    let unmet = bmc_only::unmet(&turn.memory, turn.seen, turn.now);
+    if unmet.is_none() && (applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url)) {
         if let Some(wanted) = wanted {
             preconditions::writable(turn, wanted, "the host keeps the OS that it has")?;
         }
@@ -27,6 +29,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     let is_over = |old: &HostFailure| old.kind == ErrorType::Provisioning && old.until_edit;
     turn.memory.failure = turn.memory.failure.take().filter(|old| !is_over(old));
     let story = applied.as_ref().map(|applied| running_text(turn, applied)).unwrap_or_default();
+    let story = story + &unmet.map(|unmet| format!("; {unmet}")).unwrap_or_default();
     if turn.has_bmc() {
         return with_bmc(turn, &story);
     }

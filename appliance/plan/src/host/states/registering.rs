@@ -5,7 +5,7 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::model::{BmcAction, HostState};
-use crate::host::rules::{agent, bmc_access, owner_hardware};
+use crate::host::rules::{agent, bmc_access, bmc_only, booting, owner_hardware};
 use crate::host::turn::{BmcCallProgress, StateStep, StepDraft};
 
 const KIND: ErrorType = ErrorType::Registration;
@@ -32,10 +32,11 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
 }
 
 fn macs(turn: &mut StepDraft<'_>) -> StateStep {
-    if turn.memory.macs.is_empty() {
-        let known = turn.seen.bmc.macs.join(", ");
-        let known = if known.is_empty() { "the BMC names none".to_owned() } else { format!("the BMC names {known}") };
-        return Ok(turn.stuck(KIND, format!("spec.bootMACAddress must say which interface boots: {known}")));
+    // A host that boots no agent needs none.
+    let is_bmc_only = bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some();
+    if turn.memory.macs.is_empty() && !is_bmc_only {
+        let text = booting::no_boot_mac(turn);
+        return Ok(turn.stuck(KIND, text));
     }
     registered(turn)
 }
@@ -43,7 +44,7 @@ fn macs(turn: &mut StepDraft<'_>) -> StateStep {
 fn registered(turn: &mut StepDraft<'_>) -> StateStep {
     let spec = &turn.seen.host.spec;
     let is_inspected = !spec.externally_provisioned && !owner_hardware::is_disabled(&turn.seen.host);
-    if is_inspected {
+    if is_inspected && bmc_only::cause(&turn.memory, turn.seen, turn.now).is_none() {
         turn.take_slot()?;
     }
     turn.event(EventReason::Registered, "the host can be managed");

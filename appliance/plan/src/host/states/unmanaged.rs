@@ -4,7 +4,7 @@
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::model::{HostEffect, HostState};
-use crate::host::rules::{agent, booting, preconditions};
+use crate::host::rules::{agent, bmc_only, booting, preconditions};
 use crate::host::turn::{AgentPresence, StateStep, StepDraft};
 
 pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
@@ -17,6 +17,9 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     // It is shown again as long as it is so.
     turn.memory.failure = None;
     let poll = turn.limits().slow_poll;
+    if let Some(text) = bmc_only::unmet(&turn.memory, turn.seen, turn.now) {
+        return Ok(turn.wait_in_state(poll, text));
+    }
     if turn.memory.macs.is_empty() {
         let text = "there is neither a BMC nor a boot MAC: set spec.bmc, or spec.bootMACAddress to be recognised by";
         return Ok(turn.wait_in_state(poll, text));

@@ -26,8 +26,10 @@ impl StepDraft<'_> {
     #[track_caller]
     pub(crate) fn call(&mut self, action: BmcAction) -> BmcCallProgress {
         let limit = self.limits().bmc_call;
-        if !matches!(action, BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack)
-            && let Err(reason) = self.spare_drive()
+        if !matches!(
+            action,
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack | BmcAction::Inspect
+        ) && let Err(reason) = self.spare_drive()
         {
             return BmcCallProgress::Waiting(reason);
         }
@@ -146,5 +148,6 @@ fn waiting_text(action: BmcAction) -> &'static str {
         BmcAction::Cycle => "telling the BMC to reset the host",
         BmcAction::ReadOnce => "asking the BMC whether the boot has used its override up",
         BmcAction::TakeBootBack => "asking the BMC whether the boot override is gone",
+        BmcAction::Inspect => "asking the BMC what it knows of its machine",
     }
 }

@@ -1,6 +1,7 @@
 //! A slot for the states in which a host boots into the agent: taken before one of them is entered, given back
 //! when the host waits for its next try, taken again before it goes on. See [`crate::admission`].
 
+use firesteel_facts::WorkHold;
 use firesteel_resources::bare_metal_host::requests;
 
 use crate::admission::{SlotDemand, SlotOffer};
@@ -9,13 +10,21 @@ use crate::host::model::{HeldSlot, HostFailure, HostInputs, HostMemory, HostReas
 use crate::host::turn::{AgentPresence, StepDraft, later};
 
 impl StepDraft<'_> {
-    /// Takes a slot, or says what the host waits for. A host that has one, or is at work already, is not held up.
+    /// Takes a slot, or says what the host waits for. A host that has one, or is at work already, is not held up: also
+    /// not while there is no network for hosts to boot from, since the agent may come back with it. Where hosts are driven
+    /// by their BMCs alone, the rule `bmc_only` decides.
     #[track_caller]
     pub(crate) fn take_slot(&mut self) -> Result<(), HostReason> {
-        if self.memory.admitted.is_some() || waits_for_a_person(self) {
+        let is_at_work = self.memory.plan.is_some() && self.presence() == AgentPresence::Alive;
+        if self.memory.admitted.is_some() {
             return Ok(());
         }
-        let is_at_work = self.memory.plan.is_some() && self.presence() == AgentPresence::Alive;
+        if let Some(WorkHold::NotServed(why)) = self.seen.work_hold.as_ref().filter(|_| !is_at_work) {
+            return Err(delay(self, why.clone()));
+        }
+        if waits_for_a_person(self) {
+            return Ok(());
+        }
         match self.seen.slot {
             SlotOffer::Full { .. } | SlotOffer::NotCounted if is_at_work => {
                 self.memory.admitted = Some(HeldSlot { since: self.now, resumed: true });

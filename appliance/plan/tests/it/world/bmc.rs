@@ -48,7 +48,7 @@ impl World {
             }
             BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = HostPower::On,
             BmcAction::PowerOff { .. } => self.seen.bmc.power = HostPower::Off,
-            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => {}
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack | BmcAction::Inspect => {}
         }
         self.seen.bmc.power_at = Some(self.now);
     }

@@ -128,6 +128,9 @@ pub struct HostMemory {
     /// What the host is known as, since its last inspection or by a person's word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<KnownIdentity>,
+    /// The newest inspection by the BMC's inventory, in place of an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bmc_inspection: Option<BmcInspection>,
     /// More than one machine claims to be the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimants: Option<Claimants>,

@@ -17,6 +17,17 @@ pub struct HeldSlot {
     pub resumed: bool,
 }
 
+/// An inspection by the BMC's inventory, in place of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BmcInspection {
+    /// When the BMC answered.
+    pub at: Timestamp,
+    /// Why nothing was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_read: Option<String>,
+}
+
 /// A plan that was held up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
