@@ -1,5 +1,6 @@
 //! Talks to the appliance's API as any Kubernetes client would.
 
+mod reads;
 mod refusal;
 mod warning;
 mod writes;

@@ -115,13 +115,22 @@ async fn host(client: &ApiClient, name: &str, object: Value, style: PageStyle<'_
     Ok(())
 }
 
-struct TextPage {
+/// A page of fields, tables and texts, as wide as the terminal.
+pub(super) struct TextPage {
     text: String,
     width: usize,
 }
 
 impl TextPage {
-    fn field(&mut self, name: &str, value: &str) {
+    pub(super) fn new(width: usize) -> Self {
+        Self { text: String::new(), width }
+    }
+
+    pub(super) fn text(self) -> String {
+        self.text
+    }
+
+    pub(super) fn field(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             return;
         }
@@ -134,14 +143,14 @@ impl TextPage {
         }
     }
 
-    fn title(&mut self, title: &str) {
+    pub(super) fn title(&mut self, title: &str) {
         self.text.push('\n');
         self.text.push_str(&clean(title));
         self.text.push('\n');
     }
 
     /// Writes `text` behind `start`, and its further lines below `indent`.
-    fn item(&mut self, start: &str, text: &str, indent: usize) {
+    pub(super) fn item(&mut self, start: &str, text: &str, indent: usize) {
         let start = clean(start);
         let (mut before, further) = (start.clone(), " ".repeat(indent));
         let first = self.width.saturating_sub(start.chars().count()).max(20);
@@ -154,7 +163,7 @@ impl TextPage {
     }
 
     /// Writes a line as it is; one that is too long goes on below its beginning.
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         if line.chars().count() <= self.width {
             self.text.push_str(clean(line).trim_end());
             self.text.push('\n');
@@ -165,7 +174,7 @@ impl TextPage {
         self.item(&line[..indent], text, indent + 2);
     }
 
-    fn table(&mut self, header: &[&str], rows: Vec<Vec<String>>, expendable: &[&str]) {
+    pub(super) fn table(&mut self, header: &[&str], rows: Vec<Vec<String>>, expendable: &[&str]) {
         let rows = rows.into_iter().map(TableRow::whole).collect();
         let table = TextTable { header: header.to_vec(), rows, expendable };
         self.text.push_str(&table.render(self.width));

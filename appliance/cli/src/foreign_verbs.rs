@@ -11,13 +11,14 @@ use super::FiresteelCli;
 const KUBECTL: [&str; 10] =
     ["annotate", "api-resources", "api-versions", "auth", "create", "edit", "label", "patch", "replace", "scale"];
 /// Words of other programs, each with what does it here.
-const OTHERS: [(&[&str], &str); 19] = [
+const OTHERS: [(&[&str], &str); 21] = [
     (&["add", "discover", "enroll", "register"], "`firesteel apply -f FILE`, or `firesteel adopt MAC --name NAME`"),
     (&["abort", "cancel", "pause"], "`firesteel lock HOST`, or `firesteel halt --reason TEXT` for the whole fleet"),
     (
         &["clean", "erase", "wipe"],
         "`firesteel release HOST`, or `firesteel apply -f FILE` without spec.image of the host",
     ),
+    (&["bundle", "collect", "diagnostics", "dump", "must-gather", "sosreport"], "`firesteel support-bundle`"),
     (&["console", "serial"], "`firesteel logs HOST -c console`"),
     (&["deploy", "install", "provision"], "`firesteel apply -f FILE` with spec.image of the host"),
     (&["deprovision", "unprovision"], "`firesteel release HOST`"),
@@ -46,6 +47,7 @@ const OTHERS: [(&[&str], &str); 19] = [
     ),
     (&["resume-host", "thaw", "unpause"], "`firesteel unlock HOST`, or `firesteel resume` for the whole fleet"),
     (&["show"], "`firesteel describe host HOST`"),
+    (&["diagnose", "troubleshoot", "why"], "`firesteel explain host HOST`"),
 ];
 
 /// Reads the command line, or ends the process with what is wrong with it.

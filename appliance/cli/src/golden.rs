@@ -4,6 +4,8 @@
 //! After an intended change, `UPDATE_GOLDEN=1 cargo test -p firesteel-cli golden` writes the texts again.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod explain;
+
 use firesteel_control::UnknownHost;
 use firesteel_plan::host::preview::preview;
 use firesteel_plan::host::{ChangedDisk, DiskPlan, HostState, InstalledSystem};

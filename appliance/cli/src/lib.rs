@@ -41,6 +41,7 @@ mod rekey;
 mod release;
 mod request;
 mod rotate_ca;
+mod support_bundle;
 mod table;
 mod unowned_machines;
 mod usage;
@@ -235,6 +236,12 @@ pub enum CliCommand {
         #[arg(long, value_name = "LINES")]
         tail: Option<usize>,
     },
+    /// Collect what explains the state of the appliance into one file, without secrets
+    ///
+    /// The file has settings, objects, logs, metrics and versions, as far as you may read them. What is secret is removed:
+    /// by the type of its object, by its form, and by its value, however that is encoded. `redactions.json` in the file
+    /// lists what was removed, and `manifest.json` what is missing. The exit code is 3 if something is missing.
+    SupportBundle(support_bundle::BundleArguments),
     /// Seal all secrets in the database with a new key, while the appliance serves
     ///
     /// This includes old states of secrets and the free space of the database: afterwards the old key opens no byte of
@@ -314,6 +321,7 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
         }
         CliCommand::DeleteDamaged { kind, name } => delete_damaged::run(&client()?, &kind, &name).await,
         CliCommand::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
+        CliCommand::SupportBundle(options) => support_bundle::run(&connection, &options).await,
         CliCommand::ExtendToken(options) => extend_token::run(&client()?, &options).await,
         CliCommand::RotateCa(options) => rotate_ca::run(&client()?, options).await,
         CliCommand::Rekey => rekey::run(&client()?).await,
@@ -325,11 +333,11 @@ pub async fn run(cli: FiresteelCli) -> anyhow::Result<()> {
     }
 }
 
-/// The exit code of an error: 3 if all went well and something is unverified, 2 if the command was typed wrong, a
-/// question could not be asked or `firesteel diff` could not compare, else 1.
+/// The exit code of an error: 3 if all went well and something is unverified or missing, 2 if the command was typed
+/// wrong, a question could not be asked or `firesteel diff` could not compare, else 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
-    if error.is::<receipt::UnverifiedErasures>() {
+    if error.is::<receipt::UnverifiedErasures>() || error.is::<support_bundle::IncompleteBundle>() {
         3.into()
     } else if error.is::<usage::UsageError>()
         || error.is::<MissingSetting>()

@@ -21,7 +21,10 @@ pub enum ApiVerb {
     Events(events::EventOptions),
     /// Wait until objects have a condition or a value, or are deleted
     Wait(Box<wait::WaitOptions>),
-    /// Explain a kind or one of its fields
+    /// Explain a kind or one of its fields, or why a host is where it is
+    ///
+    /// `explain host NAME` says what the host waits for and since when, how long that usually takes on this appliance, and
+    /// what to do. What is typical comes from the journals of all hosts that you may read.
     Explain(explain::ExplainOptions),
     /// Print the versions of this program and of the appliance
     Version(version::VersionOptions),

@@ -21,6 +21,8 @@ mod signals;
 pub(super) mod testing;
 mod text_width;
 
+pub(super) use host_facts::HostFacts;
+
 use std::time::{Duration, Instant};
 
 use clap::Args;

@@ -15,6 +15,7 @@
 //! - [`backoff`]: when a failed step is tried again
 //! - [`instance`]: until when the token of an installed OS opens its config
 //! - [`journal`]: the planner's memory as a host's journal holds it
+//! - [`phase`]: how long the phases of a host's work took, and what is typical
 //! - [`clock`]: whether the appliance's clock may be right, and what is counted without it
 
 pub mod admission;
@@ -26,6 +27,7 @@ pub mod group;
 pub mod host;
 pub mod instance;
 pub mod journal;
+pub mod phase;
 pub mod policy;
 pub mod skew;
 

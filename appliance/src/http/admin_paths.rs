@@ -6,13 +6,16 @@
 //! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all or the last N lines, and new ones |
 //! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
 //! | `GET /firesteel.dev/fleet` | whether the hosts reach their wanted state, for clients that wait for them |
+//! | `GET /firesteel.dev/log?tail=N` | the newest lines of this process's log: all that are kept, or the last N |
 //! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for those who may read the host and its journal |
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
+//! | `GET /firesteel.dev/settings` | the settings in force, in TOML |
 //! | `GET /firesteel.dev/store` | which store this is, from which backups it was restored, and which parts are damaged |
 //! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for those who may list discovered hosts |
 //! | `POST /firesteel.dev/rekey` | seals all secrets with a new key |
 //! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (by force while hosts wait for the old one), or undoes the last step |
 
+pub mod process_report;
 mod rotation;
 mod rotation_blockers;
 
@@ -36,6 +39,7 @@ use crate::audit::{Audit, AuditCaller, AuditGuard, AuditOutcome, AuditedRequest}
 use crate::backup::Backups;
 use crate::serve::renewal::Certificates;
 use crate::serve::sealing::KeyFile;
+use process_report::ProcessReport;
 
 const PREFIX: &str = "/firesteel.dev/";
 
@@ -53,6 +57,8 @@ pub struct FiresteelPaths {
     /// The certificates; `None` until the API's listener has made them.
     certificates: Option<Certificates>,
     clock: Option<StoreClock>,
+    /// What this process says of itself; `None` where it is none of its own.
+    process: Option<ProcessReport>,
 }
 
 impl FiresteelPaths {
@@ -67,6 +73,7 @@ impl FiresteelPaths {
             control: None,
             certificates: None,
             clock: None,
+            process: None,
         }
     }
 
@@ -86,6 +93,12 @@ impl FiresteelPaths {
     #[must_use]
     pub fn with_clock(self, clock: StoreClock) -> Self {
         Self { clock: Some(clock), ..self }
+    }
+
+    /// Adds the log and the settings of this process.
+    #[must_use]
+    pub fn with_process(self, process: ProcessReport) -> Self {
+        Self { process: Some(process), ..self }
     }
 
     /// Begins the record of a request; without a caller it was sent without valid credentials.
@@ -131,10 +144,14 @@ impl FiresteelPaths {
             (&Method::GET, Some("backup")) => self.backups.answer().await,
             (&Method::GET, Some("store")) => self.backups.lineage(),
             (&Method::GET, Some("fleet")) => self.fleet(),
+            (&Method::GET, Some("log" | "settings")) => process_report::answer(self.process.as_ref(), request.uri()),
             (&Method::GET, Some("receipt-key")) => json(StatusCode::OK, &json!({ "publicKey": *self.receipt_key })),
             (
                 _,
-                Some("accept-clock" | "audit" | "backup" | "fleet" | "rekey" | "rotate-ca" | "store" | "receipt-key"),
+                Some(
+                    "accept-clock" | "audit" | "backup" | "fleet" | "log" | "rekey" | "rotate-ca" | "settings" | "store"
+                    | "receipt-key",
+                ),
             ) => refuse(&Status::method_not_allowed()),
             _ => refuse(&Status::no_route()),
         }

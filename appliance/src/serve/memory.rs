@@ -17,6 +17,7 @@ use crate::http::boot_files::BOOT_FILES_BYTES_MAX;
 use crate::http::config;
 use crate::http::file::READ_BYTES;
 use crate::http::server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES};
+use crate::serve::recent_log::RECENT_LOG_BYTES_MAX;
 use firesteel_net::{leases, tftp};
 
 const KIB: usize = 1 << 10;
@@ -54,7 +55,7 @@ const fn part(what: &'static str, bytes: usize) -> MemoryShare {
 }
 
 /// The parts of the sum.
-pub const PARTS: [MemoryShare; 21] = [
+pub const PARTS: [MemoryShare; 22] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -82,6 +83,7 @@ pub const PARTS: [MemoryShare; 21] = [
     part("lease database", leases::CACHE_BYTES),
     part("logs of hosts", LOG_BYTES_MAX),
     part("consoles of hosts", CONSOLES_BYTES_MAX),
+    part("recent log", RECENT_LOG_BYTES_MAX),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
     part("imports of images", import::MEMORY_BYTES_MAX),
     part("images on their way", import::DOWNLOADS_AT_ONCE * DOWNLOAD_BYTES + import::PLACES_MAX * TASK_BYTES),

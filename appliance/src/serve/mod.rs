@@ -37,6 +37,7 @@ mod no_controller;
 pub mod pki;
 mod pods;
 mod provisioning_file;
+pub mod recent_log;
 pub mod renewal;
 mod reserved;
 mod room_keeper;
@@ -66,6 +67,7 @@ use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::backup::serve::log_lineage;
 use crate::http::admin_paths::FiresteelPaths;
+use crate::http::admin_paths::process_report::ProcessReport;
 use crate::http::operators::Operators;
 use crate::metrics::Metrics;
 use crate::outbound::OutboundRuntime;
@@ -75,6 +77,7 @@ use data_dir::DataDir;
 use first_start::FirstStart;
 use machines::PartsInput;
 use pki::ServerNames;
+use recent_log::RecentLog;
 use sealing::KeyFile;
 use service_parts::ServiceParts;
 use services::{ApplianceServices, ServeSurroundings};
@@ -90,13 +93,13 @@ pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
     Box::pin(async move {
         privacy::keep_memory()?;
         privacy::keep_files();
-        let _log = log::start(&settings)?;
+        let log = log::start(&settings)?;
         // Libraries that make their own TLS clients ask for the process's provider.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a TLS provider was installed already");
         }
         let first_start = FirstStart::begin(&settings)?;
-        let serving = open_and_serve(&settings, first_start.as_ref());
+        let serving = open_and_serve(&settings, first_start.as_ref(), &log.recent);
         let ended = match &first_start {
             Some(first) => first.run(serving).await,
             None => serving.await,
@@ -112,7 +115,11 @@ pub fn run(settings: Settings) -> BoxFuture<'static, anyhow::Result<()>> {
 }
 
 /// Opens the data folder, and serves what it allows.
-async fn open_and_serve(settings: &Settings, first_start: Option<&FirstStart>) -> anyhow::Result<()> {
+async fn open_and_serve(
+    settings: &Settings,
+    first_start: Option<&FirstStart>,
+    recent_log: &RecentLog,
+) -> anyhow::Result<()> {
     let data = DataDir::open(&settings.data)?;
     let room = room_keeper::open(&data.path(""));
     let data = data.with_room(Arc::clone(&room));
@@ -124,7 +131,7 @@ async fn open_and_serve(settings: &Settings, first_start: Option<&FirstStart>) -
             Some(_) | None => return Err(error),
         },
     };
-    let folder = ServedFolder { data: &data, room, first_start };
+    let folder = ServedFolder { data: &data, room, first_start, recent_log };
     serve(settings, folder, key_file, store).await
 }
 
@@ -134,11 +141,12 @@ struct ServedFolder<'a> {
     room: Arc<StoreRoom>,
     /// The first start in this folder, if this is one.
     first_start: Option<&'a FirstStart>,
+    recent_log: &'a RecentLog,
 }
 
 /// Serves what a database that was opened allows: everything, or the API alone.
 async fn serve(settings: &Settings, folder: ServedFolder<'_>, key_file: KeyFile, store: Store) -> anyhow::Result<()> {
-    let ServedFolder { data, room, first_start } = folder;
+    let ServedFolder { data, room, first_start, recent_log } = folder;
     let core = open_core(store).await?;
     room_keeper::halt_where_nothing_is_stored(&core).await?;
     let clock = StoreClock::new(&core, Arc::new(Tokio::new()), build_time::built_at());
@@ -151,7 +159,8 @@ async fn serve(settings: &Settings, folder: ServedFolder<'_>, key_file: KeyFile,
     let metrics = Metrics::open(core.store(), &data.path(""), &audit, settings.metrics_token.as_deref())?;
     metrics.with_clock(&clock);
     let own = FiresteelPaths::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key)
-        .with_clock(clock.clone());
+        .with_clock(clock.clone())
+        .with_process(ProcessReport::new(settings, recent_log)?);
     let context = ServeContext { settings, data, first_start, core, clock, own, metrics };
     let mut tasks = JoinSet::new();
     // The threads of this runtime live until the end.

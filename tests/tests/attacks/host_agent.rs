@@ -7,8 +7,8 @@ use firesteel_tests::honest;
 use firesteel_tests::network::AGENT;
 use firesteel_wire::receipt::UptimeSpan;
 use firesteel_wire::{
-    AgentInstruction, AgentPlan, Evidence, HelloReply, Inventory, InventoryDisk, InventorySystem, PartitionTableRecord,
-    PlanStep, Program, ReportReply, StepReceipt, StepReport, StepState,
+    AgentInstruction, AgentPlan, Evidence, HelloReply, Inventory, InventoryDisk, InventorySystem, LogLine, LogSource,
+    PartitionTableRecord, PlanStep, Program, ReportReply, StepReceipt, StepReport, StepState,
 };
 use ring::digest::{SHA256, digest};
 use tokio::runtime::Runtime;
@@ -153,6 +153,26 @@ impl HostAgent {
     pub(crate) fn reply(&mut self, field: &Field) -> (u16, Option<ReportReply>) {
         let (status, body) = self.reports(field, false);
         (status, (status == 200).then(|| serde_json::from_str(&body).unwrap()))
+    }
+
+    /// Reports these lines as its log.
+    pub(crate) fn logs(&mut self, field: &Field, lines: &[String]) {
+        let Self { runtime, line, plan, receipts, .. } = self;
+        let mut report = line.next_report();
+        (report.plan, report.receipts) = (plan.number, receipts.clone());
+        report.log = lines
+            .iter()
+            .zip(1..)
+            .map(|(text, sequence)| LogLine {
+                sequence,
+                uptime_ms: sequence,
+                source: LogSource::Agent,
+                severity: 6,
+                text: text.clone(),
+            })
+            .collect();
+        let status = field.there(|| runtime.block_on(line.report(&report)).status());
+        assert_eq!(status, 200);
     }
 
     /// Says hello, and carries plans out as they come, up to one that writes an image, which it has begun.

@@ -1,6 +1,7 @@
 //! A reader of the appliance's disk, log, events or backups, while it runs and afterwards: the secrets that were given to
 //! it are in none of them as they are.
 
+mod bundle;
 mod given;
 
 use std::fs;

@@ -7,4 +7,5 @@ mod confirmations;
 mod escapes;
 mod folders;
 mod hints;
+mod support_bundle;
 mod watch;

@@ -98,7 +98,13 @@ fn source(value: &PlaceValue, typed: &str) -> ValueSource {
         (_, "kind") => ValueSource::Words(kind_words("")),
         ("delete-damaged", "name") => value.before.first().map_or_else(|| plain(&[]), |kind| names_of(kind)),
         ("events", "about") => object(typed),
+        ("explain", "what") if typed.contains('/') => object(typed),
         ("explain", "what") => ValueSource::Words(kind_words("")),
+        ("explain", "name") => match value.before.first().map(|kind| kinds::by_name(kind)) {
+            Some(Ok(kind)) if kind.is_host() => names(&["baremetalhosts"]),
+            // No other object is explained by its name.
+            Some(_) | None => plain(&[]),
+        },
         ("get" | "describe" | "delete" | "wait", "what") => match value.before.first() {
             Some(kind) if !kind.contains('/') => {
                 let is_host = kinds::by_name(kind).is_ok_and(CliKind::is_host);
@@ -217,6 +223,8 @@ mod tests {
         assert_eq!(source(&value("lock", "host", &[]), ""), names(&["baremetalhosts"], ""));
         assert_eq!(source(&value("adopt", "machine", &[]), ""), names(&["discoveredhosts"], ""));
         assert_eq!(source(&value("apply", "filename", &[]), ""), ValueSource::Files);
+        assert_eq!(source(&value("explain", "name", &["host"]), ""), names(&["baremetalhosts"], ""));
+        assert_eq!(source(&value("explain", "name", &["secret"]), ""), ValueSource::Words(Vec::new()));
     }
 
     #[tokio::test]

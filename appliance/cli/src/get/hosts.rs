@@ -148,7 +148,8 @@ fn reason(host: &BareMetalHost, waits: &str) -> ShownReason {
     ShownReason { text: parts.collect::<Vec<_>>().join("; "), is_wrong }
 }
 
-fn halt_line(halt: &Halt) -> String {
+/// Says who stopped the fleet, why, and what ends that.
+pub(crate) fn halt_line(halt: &Halt) -> String {
     let (name, spec) = (&halt.metadata.name, &halt.spec);
     let since = halt.metadata.creation_timestamp.map(|at| format!(" since {}", table::time(at))).unwrap_or_default();
     let resume = resume_command(name);

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 #[cfg(test)]
 pub(super) use self::hosts::FleetListing;
+pub(super) use self::hosts::halt_line;
 use self::listing::{ListingOptions, ObjectListing};
 pub(super) use self::listing::{missing, missing_host};
 use super::object_words::{self, KindSelection};

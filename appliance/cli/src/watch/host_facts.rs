@@ -40,34 +40,34 @@ const TROUBLES: [TroubleCondition; 4] = [
 
 /// What is wrong with a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HostTrouble {
-    pub(super) words: &'static str,
-    pub(super) text: String,
+pub(crate) struct HostTrouble {
+    pub(crate) words: &'static str,
+    pub(crate) text: String,
 }
 
 /// What keeps the disks of a host as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DisksHeld {
+pub(crate) struct DisksHeld {
     /// The reason of the condition.
-    pub(super) reason: String,
-    pub(super) text: String,
+    pub(crate) reason: String,
+    pub(crate) text: String,
 }
 
 /// What a watch knows of a host by its own object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HostFacts {
-    pub(super) state: ProvisioningState,
-    pub(super) trouble: Option<HostTrouble>,
+pub(crate) struct HostFacts {
+    pub(crate) state: ProvisioningState,
+    pub(crate) trouble: Option<HostTrouble>,
     /// The reason of its owner's lock, which may be empty.
-    pub(super) lock: Option<String>,
-    pub(super) held: Option<DisksHeld>,
+    pub(crate) lock: Option<String>,
+    pub(crate) held: Option<DisksHeld>,
     /// Whether it waits for a slot to be worked on.
-    pub(super) is_delayed: bool,
-    pub(super) is_damaged: bool,
+    pub(crate) is_delayed: bool,
+    pub(crate) is_damaged: bool,
     /// Whether the planner knows the newest spec, and no request to try again is open.
-    pub(super) is_current: bool,
+    pub(crate) is_current: bool,
     /// Whether no other image than the installed one is wanted.
-    pub(super) has_its_image: bool,
+    pub(crate) has_its_image: bool,
 }
 
 impl HostFacts {
@@ -82,7 +82,8 @@ impl HostFacts {
         }
     }
 
-    fn of(host: &BareMetalHost) -> Self {
+    /// Reads a host.
+    pub(crate) fn of(host: &BareMetalHost) -> Self {
         let default = BareMetalHostStatus::default();
         let status = host.status.as_ref().unwrap_or(&default);
         let is_true = |condition: &&Condition| condition.status == ConditionStatus::True;
