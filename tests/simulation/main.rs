@@ -14,6 +14,7 @@
 //! | `restores` | the store is restored from a backup in the middle of all this: nothing newer is destroyed |
 //! | `rollout` | groups of hosts: images from streams, canaries, restores, conflicts, refused writes and restarts |
 //! | `policy` | which sets have their boot images kept current, and what is told of those that have not |
+//! | `sensors` | a thousand BMCs, of which some are slow, in use or dead, and each is read once a minute |
 //! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
 //!
 //! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of
@@ -48,6 +49,7 @@ mod policy;
 mod random;
 mod restores;
 mod rollout;
+mod sensors;
 mod settle;
 mod trouble;
 mod wild;

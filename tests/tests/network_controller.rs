@@ -245,6 +245,12 @@ async fn each_edit_starts_and_stops_what_it_says_and_nothing_else() {
         (json!({"provisioningDNS": true}), vec!["adjust dhcp"]),
         (json!({"additionalNTPServers": ["10.77.0.3", "ntp.example.com"]}), vec!["adjust dhcp"]),
         (json!({"bootIsoSource": "http"}), vec![]),
+        (json!({"prometheusExporter": {"enabled": true}}), vec!["start sensors"]),
+        (
+            json!({"prometheusExporter": {"enabled": true, "disableDefaultPrometheusRules": true}}),
+            vec!["adjust sensors"],
+        ),
+        (json!({"prometheusExporter": {"enabled": false}}), vec!["stop sensors"]),
         (json!({"provisioningNetwork": "Unmanaged", "provisioningNetworkGateway": null}), vec!["stop dhcp"]),
         (json!({"provisioningNetwork": "Disabled"}), vec!["stop tftp"]),
         (json!({"provisioningNetwork": "Managed"}), vec!["start tftp", "start dhcp"]),

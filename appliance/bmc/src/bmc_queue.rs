@@ -3,14 +3,15 @@
 //! BMCs are small computers: two requests at once or a burst of them hang some for minutes. So a BMC
 //! gets one request at a time, with a pause after each, and not more than so many in a second for long,
 //! whichever host, edit or login they are for: all that is asked at one place (host and port) goes
-//! through the one [`BmcQueue`] that [`BmcQueues`] keeps of it.
+//! through the one [`BmcQueue`] that [`BmcQueues`] keeps of it. A caller that gives way ([`BmcLine`]) has no request
+//! while another one talks with the BMC.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard, OwnedMutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Notify, OwnedMutexGuard};
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
@@ -73,6 +74,56 @@ pub struct BmcQueue {
     start: Instant,
     /// When this BMC last refused Basic authentication while it had no session free.
     basic_refused_at: Lock<Option<Instant>>,
+    /// Callers that do not give way.
+    firsts: AtomicUsize,
+    /// The last of them has left.
+    firsts_left: Notify,
+}
+
+/// One caller's access to a queue, from its login to its end.
+#[derive(Debug)]
+pub(crate) struct BmcLine {
+    queue: Arc<BmcQueue>,
+    gives_way: bool,
+}
+
+impl BmcLine {
+    /// Enters as a caller that others give way to.
+    pub(crate) fn first(queue: Arc<BmcQueue>) -> Self {
+        queue.firsts.fetch_add(1, Ordering::AcqRel);
+        Self { queue, gives_way: false }
+    }
+
+    /// Enters as a caller that has a request only while no other caller is there.
+    pub(crate) fn giving_way(queue: Arc<BmcQueue>) -> Self {
+        Self { queue, gives_way: true }
+    }
+
+    pub(crate) fn queue(&self) -> &BmcQueue {
+        &self.queue
+    }
+
+    /// Waits for a turn.
+    pub(crate) async fn acquire_request(&self) -> Result<BmcRequestPermit<'_>, Error> {
+        loop {
+            if self.gives_way {
+                self.queue.wait_for_firsts().await;
+            }
+            let permit = self.queue.acquire_request().await?;
+            // Another caller may have come while this one waited for its turn.
+            if !self.gives_way || !self.queue.has_firsts() {
+                return Ok(permit);
+            }
+        }
+    }
+}
+
+impl Drop for BmcLine {
+    fn drop(&mut self) {
+        if !self.gives_way && self.queue.firsts.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.queue.firsts_left.notify_waiters();
+        }
+    }
 }
 
 /// The right to one request; the next one begins a pause after this is dropped.
@@ -104,11 +155,30 @@ impl Default for BmcQueue {
             waiting: AtomicUsize::new(0),
             start: Instant::now(),
             basic_refused_at: Lock::default(),
+            firsts: AtomicUsize::new(0),
+            firsts_left: Notify::new(),
         }
     }
 }
 
 impl BmcQueue {
+    fn has_firsts(&self) -> bool {
+        self.firsts.load(Ordering::Acquire) > 0
+    }
+
+    async fn wait_for_firsts(&self) {
+        loop {
+            let left = self.firsts_left.notified();
+            tokio::pin!(left);
+            // Registered before the look, so that a leave in between ends the wait.
+            left.as_mut().enable();
+            if !self.has_firsts() {
+                return;
+            }
+            left.await;
+        }
+    }
+
     /// Waits for a turn.
     pub(crate) async fn acquire_request(&self) -> Result<BmcRequestPermit<'_>, Error> {
         let before = self.waiting.fetch_add(1, Ordering::AcqRel);
@@ -274,6 +344,31 @@ mod tests {
         assert_eq!(ended, WAITING_MAX);
         assert_eq!(refused, WAITING_MAX);
         assert_eq!(line.waiting.load(Ordering::Acquire), 0);
+    }
+
+    #[tokio::test]
+    async fn who_gives_way_has_no_request_while_another_is_there() {
+        let queue = Arc::<BmcQueue>::default();
+        let reading = BmcLine::giving_way(Arc::clone(&queue));
+        drop(reading.acquire_request().await.unwrap());
+        let first = BmcLine::first(Arc::clone(&queue));
+        let second = BmcLine::first(Arc::clone(&queue));
+        let waiting = tokio::spawn(async move { reading.acquire_request().await.map(drop) });
+        let turns = async || {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        };
+        for _ in 0..3 {
+            drop(first.acquire_request().await.unwrap());
+            turns().await;
+            assert!(!waiting.is_finished(), "not even between two requests");
+        }
+        drop(first);
+        turns().await;
+        assert!(!waiting.is_finished(), "one is still there");
+        drop(second);
+        waiting.await.unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firesteel_dial::Dialer;
 use firesteel_facts::Mac;
-use firesteel_facts::bmc_address::{BmcUrl, SYSTEMS};
 use http::Method;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -15,7 +13,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::BmcCredentials;
 use crate::address::own_path;
-use crate::bmc_queue::BmcQueue;
 use crate::decide::{BmcBootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
 use crate::http::{BmcConnection, Proof};
@@ -27,19 +24,11 @@ use crate::model::{
 use crate::power_outcome::{PowerSent, PowerSet};
 use crate::quirks::{BmcQuirks, QuirkSubject, quirks_of};
 use crate::response::BmcResponse;
-use crate::secret_mask::SecretMask;
-use crate::tls::Tls;
 
 /// Interfaces that are asked for their MAC: each costs a request.
 const INTERFACES_MAX: usize = 16;
 /// Managers of one system that are looked at; real ones have one.
 const MANAGERS_MAX: usize = 4;
-const ROOT: &str = "/redfish/v1/";
-const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
-
-/// The driver's name, and its ways in.
-#[derive(Clone, Copy, Debug)]
-pub struct Redfish;
 
 /// What a BMC says of its system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +74,11 @@ impl Default for BmcTimeouts {
 /// A logged-in BMC. Requests of all callers go one at a time. Its session is deleted by [`RedfishClient::close`], or in
 /// the background when it is dropped without.
 pub struct RedfishClient {
-    connection: Arc<BmcConnection>,
-    credentials: BmcCredentials,
-    login: Mutex<LoginState>,
+    pub(crate) connection: Arc<BmcConnection>,
+    pub(crate) credentials: BmcCredentials,
+    pub(crate) login: Mutex<LoginState>,
     /// The path at which sessions are made; `None` if the service has no sessions.
-    sessions: Option<String>,
+    pub(crate) sessions: Option<String>,
     pub(crate) root: ServiceRoot,
     pub(crate) system: String,
     pub(crate) patience: BmcTimeouts,
@@ -108,64 +97,6 @@ impl Drop for RedfishClient {
         let (connection, proof) = (Arc::clone(&self.connection), login.proof.clone());
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move { login::log_out(&connection, &path, &proof).await });
-        }
-    }
-}
-
-impl Redfish {
-    /// Calls [`Redfish::connect_on`] with a queue of its own and the usual timeouts.
-    ///
-    /// # Errors
-    /// Who is not there, does not let us in, or has no such system.
-    pub async fn connect(
-        dialer: &Dialer,
-        address: &BmcUrl,
-        credentials: &BmcCredentials,
-        tls: &Tls,
-    ) -> Result<RedfishClient, Error> {
-        Self::connect_on(Arc::default(), dialer, address, credentials, tls, BmcTimeouts::default()).await
-    }
-
-    /// Finds the service, logs in (see `login`) and finds the system.
-    ///
-    /// # Errors
-    /// Who is not there, does not let us in, or has no such system. No session is left behind.
-    pub async fn connect_on(
-        line: Arc<BmcQueue>,
-        dialer: &Dialer,
-        address: &BmcUrl,
-        credentials: &BmcCredentials,
-        tls: &Tls,
-        patience: BmcTimeouts,
-    ) -> Result<RedfishClient, Error> {
-        let connection = BmcConnection::new(address, dialer, tls, SecretMask::of(credentials), line, patience.request)?;
-        let answer = connection.get(ROOT, &Proof::None).await?;
-        let root: ServiceRoot = answer.accepted_unquoted("be found", ROOT)?.json(ROOT)?;
-        // Until this holds, nothing of its answers is quoted, and the login is not sent.
-        if !root.is_one() {
-            let detail = "it is JSON, and no root of a Redfish service: check bmc.address".to_owned();
-            return Err(Error::BadAnswer { what: format!("GET {ROOT}"), detail });
-        }
-        let has_sessions = root.session_service.is_some();
-        let sessions = path_of(root.links.as_ref().and_then(|links| links.sessions.as_ref()))
-            .or_else(|| has_sessions.then(|| SESSIONS.to_owned()));
-        let systems = path_of(root.systems.as_ref()).unwrap_or_else(|| SYSTEMS.to_owned());
-        let login = login::log_in(&connection, credentials, sessions.as_deref()).await?;
-        let mut client = RedfishClient {
-            connection: Arc::new(connection),
-            credentials: credentials.clone(),
-            login: Mutex::new(login),
-            sessions,
-            root,
-            system: address.system().unwrap_or_default().to_owned(),
-            patience,
-        };
-        match client.find(&systems).await {
-            Ok(()) => Ok(client),
-            Err(error) => {
-                client.close().await;
-                Err(error)
-            }
         }
     }
 }
@@ -286,7 +217,7 @@ impl RedfishClient {
     }
 
     /// The system, which also proves the login and the path.
-    async fn find(&mut self, systems_path: &str) -> Result<(), Error> {
+    pub(crate) async fn find(&mut self, systems_path: &str) -> Result<(), Error> {
         if self.system.is_empty() {
             self.system = self.only_system(systems_path).await?;
         }

@@ -1,4 +1,4 @@
-//! Requests to one BMC: in the turn that its [`BmcQueue`] gives, bounded in size and time, to its own origin only.
+//! Requests to one BMC: in the turn that its [`BmcLine`] gives, bounded in size and time, to its own origin only.
 //!
 //! A redirect is followed on the same origin only, a few times; anywhere else it would hand the login to the place
 //! that the answer names. A change that is redirected was not made, so it is sent again as it was.
@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use url::{Position, Url};
 
-use crate::bmc_queue::BmcQueue;
+use crate::bmc_queue::{BmcLine, BmcQueue};
 use crate::body::{self, BODY_BYTES_MAX, BodyError};
 use crate::error::{Error, innermost, plain_text};
 use crate::response::BmcResponse;
@@ -56,7 +56,7 @@ pub(crate) struct BmcConnection {
     /// Certificates are not verified.
     is_unverified: bool,
     hidden: SecretMask,
-    line: Arc<BmcQueue>,
+    line: BmcLine,
     /// Time from the begin of a request to the end of its answer.
     within: Duration,
 }
@@ -90,7 +90,7 @@ impl BmcConnection {
         dialer: &Dialer,
         tls: &Tls,
         hidden: SecretMask,
-        line: Arc<BmcQueue>,
+        line: BmcLine,
         within: Duration,
     ) -> Result<Self, Error> {
         Ok(Self {
@@ -108,7 +108,7 @@ impl BmcConnection {
 
     /// What is known of this BMC beyond one login.
     pub(crate) fn line(&self) -> &BmcQueue {
-        &self.line
+        self.line.queue()
     }
 
     pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<BmcResponse, Error> {

@@ -7,8 +7,10 @@
 //! model         Redfish's JSON, only the parts used, everything optional                            (data)
 //! login         a session, else Basic; a password is shown once per login                       (performs)
 //! power_outcome what became of an order                                                             (data)
-//! client        finding the system, identity, power and its read-back                           (performs)
+//! connect       finding the service, the login, finding the system                              (performs)
+//! client        identity, power and its read-back                                               (performs)
 //! boot          overrides, once and lasting, and their read-back                                (performs)
+//! sensors       temperatures, fans, power, drives: found once, then read         (performs, and parses)
 //! inventory     versions, health, Secure Boot, memory, processors, interfaces, drives, firmware (performs)
 //! http          one request: bounded, never a credential to another origin                      (performs)
 //! body          what an answer is encoded as, and what it is where it is no JSON                    (pure)
@@ -29,6 +31,7 @@ pub mod bmc_queue;
 mod body;
 mod boot;
 mod client;
+mod connect;
 pub mod decide;
 mod error;
 mod http;
@@ -40,10 +43,12 @@ mod power_outcome;
 pub mod quirks;
 mod response;
 mod secret_mask;
+pub mod sensors;
 mod tls;
 
 pub use bmc_queue::{BmcQueues, BmcSessionLocks};
-pub use client::{BmcTimeouts, Redfish, RedfishClient, SystemReport};
+pub use client::{BmcTimeouts, RedfishClient, SystemReport};
+pub use connect::Redfish;
 pub use decide::{BmcBootMode, NextBootSource, PowerAction, PowerState, WantedBootOverride};
 pub use error::Error;
 pub use firesteel_facts::bmc_address::{AddressError, BmcAddress, BmcUrl, BootVia};

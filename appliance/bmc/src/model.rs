@@ -41,6 +41,9 @@ pub struct ServiceRoot {
     pub session_service: Option<RedfishLink>,
     #[serde(deserialize_with = "lenient")]
     pub links: Option<RootLinks>,
+    /// What queries the service takes.
+    #[serde(rename = "ProtocolFeaturesSupported", deserialize_with = "lenient")]
+    pub features: Option<Value>,
 }
 
 impl ServiceRoot {
@@ -297,6 +300,7 @@ pub fn check(body: &[u8]) {
     }
     assert!(!has_message_id(body, "a") || !body.is_empty());
     crate::body::check(body);
+    crate::sensors::check(body);
     crate::tls::check(body);
     let interface: Option<EthernetInterface> = serde_json::from_slice(body).ok();
     if let Some(mac) = interface.and_then(|interface| parse_mac(&interface.mac?)) {

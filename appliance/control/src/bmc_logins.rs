@@ -112,6 +112,12 @@ impl BmcLogins {
             Err(_) => {}
         }
     }
+
+    /// Counts a login that a BMC refused although it had taken it before, and that no host's work needed.
+    pub(crate) fn note_refused_beside(&self, account: BmcAccount) {
+        let now = self.shared.now();
+        self.shared.views().logins.refused_beside(account, now);
+    }
 }
 
 pub(crate) fn fault(kind: BmcFaultKind, message: &str) -> BmcFault {

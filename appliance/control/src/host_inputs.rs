@@ -64,6 +64,7 @@ impl HostReconciler {
         seen.lineage = self.lineage_seen();
         (seen.hardware_is_shown, seen.bmc_record_is_shown) = (hardware_is_shown, bmc_record_is_shown);
         take_journal(&mut seen, journal);
+        seen.sensors = self.shared.sensors.of(&key, &seen.host.metadata.uid);
         self.take_views(&mut seen, &key, journal, account.as_ref(), now);
         Ok(seen)
     }

@@ -31,6 +31,7 @@ mod agents;
 mod binding;
 mod bmc_logins;
 mod bmc_record;
+mod bmc_sensors;
 mod bmc_work;
 mod boot;
 mod boot_observations;
@@ -94,6 +95,7 @@ mod views;
 mod write_receipts;
 
 pub use agents::AgentConversations;
+pub use bmc_sensors::{SENSOR_READING_MAX, SensorReadError, SensorReads};
 pub use boot::{BootDecisions, BootGrant, BootScript, ScriptKind};
 pub use boot_observations::BootObserver;
 pub use boot_watch::UnknownHost;

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::agents::AgentConversations;
 use crate::bmc_logins::BmcLogins;
+use crate::bmc_sensors::SensorReads;
 use crate::bmc_work::BmcWork;
 use crate::boot::BootDecisions;
 use crate::boot_observations::BootObserver;
@@ -66,7 +67,7 @@ pub struct ControlConfig {
 }
 
 opaque_debug!(ControlConfig, ControlParts, AgentConversations, BootDecisions, BootObserver);
-opaque_debug!(ImageFetches, InstanceReports, NetworkLog);
+opaque_debug!(ImageFetches, InstanceReports, NetworkLog, SensorReads);
 
 /// The parts of control. Those that listeners call are public.
 pub struct ControlParts {
@@ -76,6 +77,7 @@ pub struct ControlParts {
     pub agents: AgentConversations,
     pub instances: InstanceReports,
     pub images: ImageFetches,
+    pub sensors: SensorReads,
     pub(crate) shared: Arc<Shared>,
     pub(crate) halts: HaltWatch,
     pub(crate) discovered: DiscoveredWatch,
@@ -135,6 +137,11 @@ impl ControlParts {
             agents,
             instances: reconciler.instances.clone(),
             images: reconciler.images.clone(),
+            sensors: SensorReads {
+                shared: shared(),
+                logins: reconciler.bmc.logins.clone(),
+                hosts: reconciler.hosts.clone(),
+            },
             shared: Arc::clone(&all),
             halts,
             discovered: DiscoveredWatch { shared: shared(), unowned: reconciler.unowned.clone() },

@@ -4,6 +4,7 @@ use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 
 use firesteel_bmc::bmc_queue::BmcSessionGuard;
 use firesteel_bmc::ipmi::{ConsoleData, ConsoleSet, Ipmi, IpmiClient};
+use firesteel_bmc::sensors::{SensorLayout, SensorReading};
 use firesteel_bmc::{
     BmcAddress, BmcBootMode, BmcCredentials, BmcInventory, BmcQueues, BmcSessionLocks, BmcTimeouts, BootSet, Error,
     NextBootSource, OverrideReading, PowerAction, PowerSet, PowerState, Redfish, RedfishClient,
@@ -12,6 +13,10 @@ use firesteel_bmc::{
 use firesteel_dial::Dialer;
 use firesteel_plan::host::BmcInputs;
 use jiff::Timestamp;
+
+/// A BMC that takes longer for one request has its sensors read later. It changes nothing, so nothing is read back.
+const READING_PATIENCE: BmcTimeouts =
+    BmcTimeouts { request: Duration::from_secs(20), read_back: Duration::ZERO, pause: Duration::from_millis(1500) };
 
 /// What a BMC is asked, and when it answers.
 pub type BmcAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -36,6 +41,21 @@ pub trait BmcDriver: Send + Sync {
         credentials: &'a BmcCredentials,
         tls: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>>;
+
+    /// Logs in to read, and gives way to any caller that is connected with the same BMC.
+    fn connect_to_read<'a>(
+        &'a self,
+        address: &'a BmcAddress,
+        credentials: &'a BmcCredentials,
+        tls: &'a Tls,
+    ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
+        self.connect(address, credentials, tls)
+    }
+
+    /// Says whether sensors can be read at this address; whether the BMC has any is another matter.
+    fn has_sensors(&self, _address: &BmcAddress) -> bool {
+        false
+    }
 
     /// Whether a console may be listened to at this address; what the BMC itself says is another matter.
     fn has_console(&self, _address: &BmcAddress) -> bool {
@@ -93,6 +113,11 @@ pub trait BmcSession: Send + Sync {
 
     /// What the BMC tells of its machine; `None`: nothing beyond its identity.
     fn inventory(&self, _within: Duration) -> BmcAnswer<'_, Option<BmcInventory>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Reads the sensors, and stops asking after `within`; `None`: the protocol's are not read.
+    fn sensors<'a>(&'a self, _layout: &'a mut SensorLayout, _within: Duration) -> BmcAnswer<'a, Option<SensorReading>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -160,6 +185,26 @@ impl BmcDriver for SchemeDriver {
             };
             Ok(session)
         })
+    }
+
+    fn connect_to_read<'a>(
+        &'a self,
+        address: &'a BmcAddress,
+        credentials: &'a BmcCredentials,
+        tls: &'a Tls,
+    ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
+        let BmcAddress::Redfish(redfish) = address else { return self.connect(address, credentials, tls) };
+        Box::pin(async move {
+            let line = self.lines.to(&redfish.place());
+            let connected =
+                Redfish::connect_giving_way(line, &self.dialer, redfish, credentials, tls, READING_PATIENCE).await?;
+            Ok(Box::new(connected) as Box<dyn BmcSession>)
+        })
+    }
+
+    fn has_sensors(&self, address: &BmcAddress) -> bool {
+        // By IPMI they are in a repository of records of their own (SDR), which is not read.
+        matches!(address, BmcAddress::Redfish(_))
     }
 
     fn has_console(&self, address: &BmcAddress) -> bool {
@@ -243,6 +288,10 @@ impl BmcSession for RedfishClient {
 
     fn inventory(&self, within: Duration) -> BmcAnswer<'_, Option<BmcInventory>> {
         Box::pin(async move { RedfishClient::inventory(self, within).await.map(Some) })
+    }
+
+    fn sensors<'a>(&'a self, layout: &'a mut SensorLayout, within: Duration) -> BmcAnswer<'a, Option<SensorReading>> {
+        Box::pin(async move { RedfishClient::sensors(self, layout, within).await.map(Some) })
     }
 
     fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {

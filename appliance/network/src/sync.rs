@@ -331,8 +331,7 @@ impl NetworkSync {
                 }
             }
         }
-        // A step that is due, and an address that the cache has not taken in yet, are no success.
-        is_starting |= self.running != self.wanted;
+        // An address that the cache has not taken in yet is no success.
         if let (Some(report), Some(url)) = (&self.os_image, &self.running.image_cache) {
             let (verdict, text) = report.judge();
             is_starting |= verdict == OsImageVerdict::Starting || report.url != *url;

@@ -6,7 +6,7 @@ use firesteel_kube::{Core, Objects, Status};
 use firesteel_resources::HostJournal;
 use jiff::Timestamp;
 
-use crate::{Events, HostEvents, HostKey, HostQueue, HostTrust, Journals, Runtime, StepLocks, StoreClock};
+use crate::{Events, HostEvents, HostKey, HostQueue, HostTrust, Journals, Runtime, SensorBoard, StepLocks, StoreClock};
 
 /// What a process makes once and gives to its controllers. Clones share all of it.
 #[derive(Clone)]
@@ -22,6 +22,7 @@ pub struct Handles {
     /// The hosts that are to be stepped.
     pub queue: Arc<HostQueue<HostKey>>,
     pub steps: StepLocks,
+    pub sensors: SensorBoard,
 }
 
 crate::opaque_debug!(Handles);
@@ -49,6 +50,7 @@ impl Handles {
             hosts: HostEvents::default(),
             queue: Arc::new(HostQueue::new(Arc::clone(&runtime))),
             steps: StepLocks::default(),
+            sensors: SensorBoard::default(),
             runtime,
         })
     }

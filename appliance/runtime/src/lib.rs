@@ -4,6 +4,7 @@
 //!   control ──► HostEvents ──► HostInbox ──► config server, rollout       hosts, by value
 //!   config server, rollout ──► HostQueue, StepLocks ──► control's steps   when a host is looked at
 //!   each ──► Journals, Events ──► the store                               what is written of hosts
+//!   sensors ──► SensorBoard ──► control's steps                           what the sensors of hosts say
 //! ```
 //!
 //! Everything that would make two runs differ comes through [`Runtime`]. [`Handles`] are made once for a process; each
@@ -25,6 +26,7 @@ mod lock;
 mod opaque_debug;
 mod process;
 mod queue;
+mod sensor_board;
 mod served_configs;
 mod step_locks;
 mod tasks;
@@ -45,6 +47,7 @@ pub use live::Live;
 pub use lock::lock;
 pub use process::{Ending, Runtime, Task, TaskError, Tokio, sleep, timeout};
 pub use queue::HostQueue;
+pub use sensor_board::SensorBoard;
 pub use served_configs::{ConfigsNotReady, Pending, ServedConfigs};
 pub use step_locks::{StepLock, StepLocks};
 pub use tasks::{ControllerError, Loop, Tasks};

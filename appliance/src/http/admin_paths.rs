@@ -149,8 +149,8 @@ impl FiresteelPaths {
             (
                 _,
                 Some(
-                    "accept-clock" | "audit" | "backup" | "fleet" | "log" | "rekey" | "rotate-ca" | "settings" | "store"
-                    | "receipt-key",
+                    "accept-clock" | "audit" | "backup" | "fleet" | "log" | "rekey" | "rotate-ca" | "settings"
+                    | "store" | "receipt-key",
                 ),
             ) => refuse(&Status::method_not_allowed()),
             _ => refuse(&Status::no_route()),

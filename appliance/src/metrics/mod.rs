@@ -12,11 +12,13 @@
 //!
 //! Names that begin with `metal3_` are upstream's; ours begin with `firesteel_`, and those of the process are the usual
 //! ones of Prometheus' client libraries. Labels take values from small fixed sets, except upstream's `namespace` and
-//! `host`, which are bounded ([`firesteel_control::HOSTS_NAMED_MAX`]).
+//! `host`, which are bounded ([`firesteel_control::HOSTS_NAMED_MAX`]), and those of sensors (`sensors.rs`), which have
+//! names that begin with `baremetal_` where they are upstream's.
 
 mod process;
 mod requests;
 mod scrape;
+mod sensors;
 mod text;
 
 use std::path::Path;

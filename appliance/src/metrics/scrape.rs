@@ -17,6 +17,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 
 use super::process::Process;
+use super::sensors;
 use crate::{audit::Audit, serve::controllers::HostControllers};
 
 /// Where a scrape reads from.
@@ -122,7 +123,7 @@ impl MetricsSources {
 
 impl Collector for MetricsSources {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut to = ScrapeWriter(encoder);
+        let mut to = ScrapeWriter::new(encoder);
         let version = env!("CARGO_PKG_VERSION");
         to.gauges("firesteel_build", "The program's version", [([("version", version)], 1.0)])?;
         self.store(&mut to)?;
@@ -151,25 +152,32 @@ impl Collector for MetricsSources {
             to.survey(&controllers.control.survey())?;
             to.rollout(&controllers.rollout.survey())?;
             self.images(&mut to, images)?;
+            if let Some(survey) = controllers.sensors.survey() {
+                sensors::write(&survey, &mut to)?;
+            }
         }
         Ok(())
     }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "Prometheus has no other numbers")]
-fn number(count: u64) -> f64 {
+pub(super) fn number(count: u64) -> f64 {
     count as f64
 }
 
-fn seconds(at: Timestamp) -> f64 {
+pub(super) fn seconds(at: Timestamp) -> f64 {
     at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
 }
 
 /// Writes metrics to the encoder of one scrape.
-struct ScrapeWriter<'a>(DescriptorEncoder<'a>);
+pub(super) struct ScrapeWriter<'a>(DescriptorEncoder<'a>);
 
-impl ScrapeWriter<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+impl<'a> ScrapeWriter<'a> {
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Self(encoder)
+    }
+
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
@@ -178,7 +186,7 @@ impl ScrapeWriter<'_> {
         encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
-    fn gauges<S: EncodeLabelSet>(
+    pub(super) fn gauges<S: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,

@@ -99,13 +99,18 @@ fn the_scrape_token_is_one_long_word() {
 #[test]
 fn each_metric_of_the_alert_rules_is_counted() {
     let rules = include_str!("../../alerts/firesteel.yaml");
-    let sources =
-        [include_str!("scrape.rs"), include_str!("requests.rs"), include_str!("../../control/src/metrics.rs")];
+    let sources = [
+        include_str!("scrape.rs"),
+        include_str!("requests.rs"),
+        include_str!("sensors.rs"),
+        include_str!("../../control/src/metrics.rs"),
+    ];
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let expressions = rules.lines().filter(|line| line.contains("expr:") || line.trim().starts_with("histogram_"));
     let words = expressions.flat_map(|line| line.split(|letter| !is_name(letter)));
-    let names: std::collections::BTreeSet<&str> =
-        words.filter(|word| ["firesteel_", "metal3_"].iter().any(|prefix| word.starts_with(prefix))).collect();
+    let names: std::collections::BTreeSet<&str> = words
+        .filter(|word| ["firesteel_", "metal3_", "baremetal_"].iter().any(|prefix| word.starts_with(prefix)))
+        .collect();
     assert!(names.len() > 10, "{names:?}");
     for name in names {
         let base = name.trim_end_matches("_total").trim_end_matches("_bucket");

@@ -9,9 +9,12 @@ use firesteel_kube::{Core, Status};
 use firesteel_plan::skew::MinimumVersions;
 use firesteel_rollout::{RolloutConfig, RolloutController};
 use firesteel_runtime::{ControllerError, Handles, HostTrust, InstanceKey, Live, Runtime, StoreClock};
+use firesteel_sensors::{SensorController, SensorControllerConfig};
 use firesteel_streams::StreamIndex;
 use futures_util::future::BoxFuture;
 use ring::{hmac, signature::Ed25519KeyPair};
+
+use super::sensor_reader::HostSensorReader;
 
 /// What the appliance gives to its controllers.
 pub struct ControllersConfig {
@@ -55,6 +58,8 @@ pub struct HostControllers {
     pub control: Control,
     pub configs: ConfigController,
     pub rollout: RolloutController,
+    /// Reads nothing before a service has it do so.
+    pub sensors: SensorController,
     index: StreamIndex,
 }
 
@@ -80,7 +85,7 @@ impl HostControllers {
             boot_image_minimum: config.boot_image_minimum,
         })?;
         let control = Control::new(ControlConfig {
-            handles,
+            handles: handles.clone(),
             images: config.images,
             bmc: config.bmc,
             host_network: config.host_network,
@@ -97,7 +102,14 @@ impl HostControllers {
             bmc_tls: Arc::new(config.bmc_tls),
             hosts_at_once: config.hosts_at_once,
         })?;
-        Ok(Self { control, configs, rollout, index })
+        let sensors = SensorController::new(SensorControllerConfig {
+            runtime: handles.runtime,
+            hosts: handles.hosts,
+            queue: handles.queue,
+            board: handles.sensors,
+            reader: Arc::new(HostSensorReader::new(control.sensors.clone())),
+        });
+        Ok(Self { control, configs, rollout, sensors, index })
     }
 
     /// Runs all until the first of them fails.
@@ -111,6 +123,7 @@ impl HostControllers {
                 ended = self.control.run() => ended,
                 ended = self.configs.run() => ended,
                 ended = self.rollout.run() => ended,
+                ended = self.sensors.follow_hosts() => ended,
                 ended = self.index.run() => ended,
             }
         })

@@ -2,8 +2,8 @@
 //! parts. The start logs it, and the parts at the level `debug`.
 //!
 //! This includes imports of images: two at a time, each with the dictionary or window of a decoder and the data being
-//! packed. What users ask for comes on top: hosts (for each at most the agent's last report, 1 MiB) and answers of the
-//! API.
+//! packed. What users ask for comes on top: hosts (for each at most the agent's last report, 1 MiB, and an answer of its
+//! BMC that is under way, which may be as long) and answers of the API.
 
 use firesteel_boot::boot_sightings::{HOSTS_MAX, STRANGERS_MAX};
 use firesteel_control::{CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
@@ -55,7 +55,7 @@ const fn part(what: &'static str, bytes: usize) -> MemoryShare {
 }
 
 /// The parts of the sum.
-pub const PARTS: [MemoryShare; 22] = [
+pub const PARTS: [MemoryShare; 23] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -84,6 +84,7 @@ pub const PARTS: [MemoryShare; 22] = [
     part("logs of hosts", LOG_BYTES_MAX),
     part("consoles of hosts", CONSOLES_BYTES_MAX),
     part("recent log", RECENT_LOG_BYTES_MAX),
+    part("sensors of hosts", firesteel_sensors::SENSORS_BYTES_MAX),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
     part("imports of images", import::MEMORY_BYTES_MAX),
     part("images on their way", import::DOWNLOADS_AT_ONCE * DOWNLOAD_BYTES + import::PLACES_MAX * TASK_BYTES),

@@ -42,6 +42,7 @@ pub mod renewal;
 mod reserved;
 mod room_keeper;
 pub mod sealing;
+mod sensor_reader;
 mod service_parts;
 mod services;
 pub mod settings;

@@ -5,10 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firesteel_bmc::BmcCredentials;
+use firesteel_bmc::sensors::{SensorHealth, SensorLayout};
 use firesteel_bmc_fakes::redfish::{Fake, RedfishFault};
+use firesteel_control::SensorReadError;
 use firesteel_kube::ObjectPart;
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
 use firesteel_resources::{Secret, secret::SecretBytes};
+use firesteel_runtime::HostKey;
 use tokio::net::TcpListener;
 
 use crate::appliance::{Appliance, NAMESPACE, until};
@@ -81,6 +84,36 @@ async fn a_wrong_password_is_told_and_the_right_one_taken_at_once() {
     let conditions = appliance.status("told").await.conditions;
     let trust = conditions.iter().find(|condition| condition.type_ == "BMCTrusted").unwrap();
     assert_eq!(trust.reason, "PlainHTTP", "a standing warning");
+}
+
+/// Sensors are read each minute: a wrong password would lock the account within five of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reading_of_sensors_tries_no_login_that_the_bmc_did_not_take_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(folder.path()).await;
+    let (fake, address) = bmc(Vec::new()).await;
+    add_login(&appliance, "wrong").await;
+    add_host(&appliance, "read", "02:00:00:00:08:01", &address).await;
+    appliance.error("read").await;
+    let key = HostKey { namespace: NAMESPACE.to_owned(), name: "read".to_owned() };
+    let sensors = &appliance.control.sensors;
+    for _ in 0..20 {
+        let reading = sensors.read(&key, &mut SensorLayout::default()).await;
+        assert_eq!(reading, Err(SensorReadError::NotNow));
+    }
+    // Those of the host itself.
+    assert!(fake.state().logins_refused <= 2, "{}", fake.state().logins_refused);
+    set_password(&appliance, PASSWORD).await;
+    until("the right password is taken", async || is_in(&appliance, "read").await).await;
+    until("the sensors are read", async || {
+        let reading = sensors.read(&key, &mut SensorLayout::default()).await;
+        reading.is_ok_and(|reading| reading.sensors.len() > 5 && reading.system == Some(SensorHealth::Warning))
+    })
+    .await;
+    until("no session is left", async || fake.state().sessions.is_empty()).await;
+    set_password(&appliance, "wrong again").await;
+    let reading = sensors.read(&key, &mut SensorLayout::default()).await;
+    assert_eq!(reading, Err(SensorReadError::NotNow), "another Secret has to prove itself first");
 }
 
 /// Two hosts of one BMC, one Secret, a hundred edits in a minute, all wrong; whichever way the BMC takes logins.

@@ -7,5 +7,6 @@ mod confirmations;
 mod escapes;
 mod folders;
 mod hints;
+mod sensors;
 mod support_bundle;
 mod watch;

@@ -13,7 +13,7 @@ pub(crate) type Names = BTreeMap<String, String>;
 /// Where the annotations of hosts are.
 const HOST_ANNOTATIONS: &str = "bare_metal_host/annotations.rs";
 /// What begins the name of a metric: ours, upstream's, and those of every process.
-const METRIC_PREFIXES: [&str; 3] = ["firesteel_", "metal3_", "process_"];
+const METRIC_PREFIXES: [&str; 4] = ["baremetal_", "firesteel_", "metal3_", "process_"];
 
 /// Names, and the calls whose names could not be seen.
 #[derive(Debug, Default)]

@@ -93,7 +93,7 @@ fn addressing_rows(spec: &ProvisioningSpec) -> [UnactedField; 5] {
 }
 
 /// Fields about images and services.
-fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 8] {
+fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 7] {
     [
         (
             "preProvisioningOSDownloadURLs",
@@ -104,7 +104,6 @@ fn other_rows(spec: &ProvisioningSpec) -> [UnactedField; 8] {
         ("watchAllNamespaces", spec.watch_all_namespaces, "hosts of all namespaces are always watched"),
         ("virtualMediaViaExternalNetwork", spec.virtual_media_via_external_network, "no virtual media is served"),
         ("disableVirtualMediaTLS", spec.disable_virtual_media_tls, "no virtual media is served"),
-        ("prometheusExporter", spec.prometheus_exporter.is_some(), "no sensors are exported"),
         ("externalIPs", !spec.external_ips.is_empty(), "there is no proxy on external networks"),
         (
             "unsupportedConfigOverrides",
@@ -171,6 +170,7 @@ mod tests {
             nowhere,
             json!({"additionalNTPServers": ["ntp.example.com"]}),
             json!({"provisioningMacAddresses": ["52:54:00:12:34:56"]}),
+            json!({"prometheusExporter": {"enabled": true, "disableDefaultPrometheusRules": true}}),
         ] {
             assert_eq!(judge(acted_on), Admission::default());
         }

@@ -2,7 +2,7 @@
 //! ([`firesteel_network::NetworkServices`]).
 //!
 //! ```text
-//! NetworkController ─► ApplianceServices ─► start ─► address │ http │ tftp │ dhcp ─► tasks of the service
+//! NetworkController ─► ApplianceServices ─► start ─► address │ http │ sensors │ tftp │ dhcp ─► tasks of the service
 //!                            ▲   └─► stop: the tasks are cancelled, and waited for until their sockets are closed
 //!                            └── a task that ends by itself is reported; the controller starts the service again
 //! ```
@@ -15,6 +15,7 @@ mod http;
 mod image_cache;
 mod named_time_servers;
 mod put_address;
+mod sensors;
 mod surroundings;
 mod tftp;
 
@@ -37,6 +38,7 @@ use super::service_parts::ServiceParts;
 use address::AddressControl;
 use dhcp::DhcpControl;
 use image_cache::ImageCacheControl;
+use sensors::SensorControl;
 
 /// The end of a service, with the number of its start.
 type ServiceEnd = (ServiceName, u64, String);
@@ -54,6 +56,7 @@ enum ServiceControl {
     Dhcp(DhcpControl),
     Address(AddressControl),
     ImageCache(ImageCacheControl),
+    Sensors(SensorControl),
 }
 
 /// Starts and stops the services of this process.
@@ -149,7 +152,10 @@ impl ApplianceServices {
                 Some(url) => ServiceControl::ImageCache(image_cache::start(&mut tasks, parts, url)?),
                 None => ServiceControl::None,
             },
-            ServiceName::Sensors => ServiceControl::None,
+            ServiceName::Sensors => match plan.sensors {
+                Some(sensors) => ServiceControl::Sensors(sensors::start(&mut tasks, parts, sensors)),
+                None => ServiceControl::None,
+            },
         };
         let ServiceTasks { number, tasks, .. } = tasks;
         lock(&self.running).insert(name, RunningService { number, tasks, control });
@@ -191,6 +197,10 @@ impl NetworkServices for ApplianceServices {
                 Some(ServiceControl::ImageCache(control)) => {
                     let url = plan.image_cache.as_deref().unwrap_or_default();
                     return control.adjust(url).map_err(|error| failure(&error));
+                }
+                Some(ServiceControl::Sensors(control)) => {
+                    plan.sensors.into_iter().for_each(|sensors| control.adjust(sensors));
+                    None
                 }
                 _ => None,
             };

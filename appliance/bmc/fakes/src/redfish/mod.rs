@@ -9,11 +9,13 @@
 //! mod        the handle, and connections                     (performs)
 //! state      what there is, and what a request does to it        (pure)
 //! resources  the JSON of each resource                           (pure)
+//! sensors    a chassis with temperatures, fans, power and drives (pure)
 //! quirks     what is odd about a service, as data                (pure)
 //! ```
 
 mod quirks;
 mod resources;
+mod sensors;
 mod state;
 
 use std::convert::Infallible;
@@ -32,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
 
 pub use quirks::{FakeQuirks, FakeRefusal, Redirect, SessionLocation};
+pub use sensors::{FakeSensors, SensorForm};
 pub use state::FakeBmcState;
 
 /// How a service may misbehave.
@@ -94,6 +97,7 @@ pub enum RedfishFault {
 pub struct FakeRequest {
     pub method: String,
     pub path: String,
+    pub query: String,
     pub authorization: Option<String>,
     pub session: Option<String>,
     pub if_match: Option<String>,
@@ -161,6 +165,7 @@ impl Fake {
         let mut plain = FakeRequest {
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
             authorization: header("authorization"),
             session: header("x-auth-token"),
             if_match: header("if-match"),

@@ -19,6 +19,7 @@ impl FakeBmcState {
             "Systems": {"@odata.id": format!("{ROOT}/Systems")},
             "Managers": {"@odata.id": format!("{ROOT}/Managers")},
             "UpdateService": {"@odata.id": format!("{ROOT}/UpdateService")},
+            "ProtocolFeaturesSupported": self.features(),
         });
         if !self.has(&RedfishFault::NoSessions) {
             root["SessionService"] = json!({"@odata.id": format!("{ROOT}/SessionService")});
@@ -45,7 +46,6 @@ impl FakeBmcState {
             "AssetTag": "",
             "BiosVersion": "2.3.4",
             "PowerState": power,
-            "Status": {"State": "Enabled", "Health": "OK", "HealthRollup": "Warning"},
             "MemorySummary": {"TotalSystemMemoryGiB": 64},
             "ProcessorSummary": {"Count": 2, "Model": "Fake CPU"},
             "Boot": self.boot(),
@@ -55,6 +55,7 @@ impl FakeBmcState {
         for name in ["EthernetInterfaces", "SecureBoot", "Memory", "Processors", "Storage"] {
             system[name] = json!({"@odata.id": format!("{path}/{name}")});
         }
+        self.link_sensors(&mut system);
         if self.has(&RedfishFault::BootInSettings) {
             system["@Redfish.Settings"] = json!({"SettingsObject": {"@odata.id": format!("{path}/SD")}});
         }

@@ -7,6 +7,7 @@ use firesteel_bmc::{BmcCredentials, decide::PowerState};
 use serde_json::Value;
 
 use super::resources::{self, ROOT, empty, error, error_as, reply, respond};
+use super::sensors::FakeSensors;
 use super::{FakeQuirks, FakeRequest, FakeResponse, RedfishFault, SessionLocation};
 
 const ETAG: &str = "\"1\"";
@@ -40,6 +41,7 @@ pub struct FakeBmcState {
     pub modules: usize,
     /// Drives, as `Drive` resources below one controller.
     pub drives: usize,
+    pub sensors: FakeSensors,
     pub faults: Vec<RedfishFault>,
     /// Differences that are data; [`Self::set_quirks`] sets them.
     pub(super) quirks: FakeQuirks,
@@ -87,6 +89,7 @@ impl FakeBmcState {
             resets_allowed: words(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]),
             modules: 2,
             drives: 2,
+            sensors: FakeSensors::default(),
             faults: Vec::new(),
             quirks: FakeQuirks::default(),
             requests: Vec::new(),
@@ -163,6 +166,7 @@ impl FakeBmcState {
                 self.answer_system(method, &id, below.get(length..).unwrap_or_default(), request)
             }
             ("GET", ["Managers", "BMC"]) => reply(&self.manager()),
+            ("GET", ["Chassis", "1", rest @ ..]) => self.chassis(rest, request),
             ("GET", ["UpdateService", rest @ ..]) => resources::update(rest),
             _ => error(404, "no such resource"),
         }

@@ -42,6 +42,8 @@ pub struct HostInputs {
     pub bmc: BmcInputs,
     /// What the BMC said last of the health of its machine.
     pub health: Option<HealthInputs>,
+    /// What the sensors of its machine say; absent while none are read.
+    pub sensors: Option<SensorInputs>,
     /// The newest agent bound to this host, also after it left.
     pub agent: Option<AgentInputs>,
     /// The attempt that was over when the host asked for a boot script: its agent was gone, or had said a hello that
@@ -104,6 +106,7 @@ impl HostInputs {
             bmc_record_is_shown: false,
             bmc: BmcInputs::default(),
             health: None,
+            sensors: None,
             agent: None,
             spent_attempt: None,
             mac_taken: None,
@@ -146,6 +149,30 @@ pub struct ClaimInputs {
 pub struct HealthInputs {
     /// Redfish's (DSP0268, `Status.HealthRollup`): `OK`, `Warning`, `Critical`; another one is as good as none.
     pub word: String,
+    /// When it was read.
+    pub at: Timestamp,
+}
+
+/// What is known of a machine's sensors while they are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SensorInputs {
+    /// The first reading is not over yet.
+    Awaited,
+    /// There is nothing to read; why, in words.
+    NotOffered { why: String },
+    /// The newest reading is young enough to say how the machine is.
+    Fresh(SensorWord),
+    /// It is too old for that, or there is none.
+    Stale(Option<SensorWord>),
+}
+
+/// The worst word of one reading: of the machine as a whole, or of one sensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SensorWord {
+    /// Redfish's: `OK`, `Warning`, `Critical`; empty where the BMC says none.
+    pub word: String,
+    /// The sensor that says it, as its kind and name; empty where it is the machine as a whole.
+    pub sensor: String,
     /// When it was read.
     pub at: Timestamp,
 }

@@ -22,19 +22,19 @@
 //! | InspectedByAgent | after it was false | ReadFromBMC: the hardware record is the BMC's word; NoInventory: the BMC names no hardware |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
 //! | StoredObjectDamaged | something stored of the host is damaged: no step is made ([`crate::host::DAMAGED`]); absent else | – |
-//! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
+//! | Healthy | the BMC says OK, and so do its sensors while they are read: `health.rs` | Warning, Critical by the BMC's word; Unknown where it says nothing, or nothing new |
 //!
 //! Messages are ours: each says in words why the host is where it is.
 
 use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
 use jiff::Timestamp;
 
+use super::health::healthy;
 use super::project::is_installed;
 use crate::clock::ClockDoubt;
 use crate::disk::CleaningMethod;
 use crate::host::model::{
-    AgentNetwork, Frozen, HealthInputs, HostFailure, HostInputs, HostMemory, HostPower, HostReason, HostState,
-    SharedUuid, Tombstone,
+    AgentNetwork, Frozen, HostFailure, HostInputs, HostMemory, HostPower, HostReason, HostState, SharedUuid, Tombstone,
 };
 use crate::host::rules::{bmc_only, boot_hint, consumer_data, identity, overrides};
 use crate::host::turn::gate::{self, ClosedGate};
@@ -319,21 +319,6 @@ fn progressing(memory: &HostMemory, text: &str) -> Condition {
         HostState::Deleting => (true, "Deleting"),
     };
     Condition::new("Progressing", is_so, reason, text)
-}
-
-/// Upstream's words for what the BMC says, by the BMC's own.
-fn healthy(seen: &HostInputs) -> Condition {
-    let said = |health: &HealthInputs| format!("the BMC said {} at {:.0}", health.word, health.at);
-    match seen.health.as_ref().map(|health| (health.word.as_str(), said(health))) {
-        Some(("OK", text)) => Condition::new("Healthy", true, "OK", text),
-        Some(("Warning", text)) => Condition::new("Healthy", false, "Warning", text),
-        Some(("Critical", text)) => Condition::new("Healthy", false, "Critical", text),
-        Some(_) | None => {
-            let mut condition = Condition::new("Healthy", false, "Unknown", "");
-            condition.status = ConditionStatus::Unknown;
-            condition
-        }
-    }
 }
 
 fn power_control(seen: &HostInputs) -> Condition {

@@ -2,6 +2,7 @@
 
 pub(crate) mod boot;
 pub(crate) mod conditions;
+mod health;
 pub mod host_counts;
 pub mod preview;
 pub mod progress_outlook;

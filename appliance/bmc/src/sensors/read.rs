@@ -1,0 +1,281 @@
+//! One reading: the resources that are known are asked for, after they were found. Every request counts.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::layout::{DRIVES_MAX, SensorLayout, SensorMembers, SensorPaths};
+use super::list::SensorList;
+use super::parse::{self, LIST_MAX};
+use super::{Sensor, SensorKind, SensorReading};
+use crate::address::own_path;
+use crate::client::RedfishClient;
+use crate::error::Error;
+
+/// Chassis of one machine that are looked at: some have cages for drives beside the main one.
+const CHASSIS_MAX: usize = 4;
+/// Storage controllers whose drives are looked for.
+const STORAGE_MAX: usize = 8;
+/// Members of collections that are asked for one by one in each reading.
+const SINGLE_MAX: usize = 24;
+/// The most requests of one reading: to find the sensors, and to ask for them.
+pub(super) const REQUESTS_MAX: usize = 64;
+/// Asks for a collection with its members in it (DSP0266, section 7.3.1).
+const EXPANDED: &str = "?$expand=.($levels=1)";
+/// Asks for it on services that expand links as well, or nothing.
+const ALL_EXPANDED: &str = "?$expand=*($levels=1)";
+
+/// The requests of one reading.
+struct SensorRequests<'a> {
+    client: &'a RedfishClient,
+    left: usize,
+    until: Instant,
+    /// A path that was found earlier is not there any more.
+    is_moved: bool,
+}
+
+impl SensorRequests<'_> {
+    fn may_ask(&self) -> bool {
+        self.left > 0 && Instant::now() < self.until
+    }
+
+    /// Asks for a resource; `None` if the BMC does not show it in a usable form, or no request is left.
+    async fn get(&mut self, path: &str) -> Result<Option<Value>, Error> {
+        if !self.may_ask() {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let answer = self.client.get(path).await?;
+        match answer.status.as_u16() {
+            401 => Err(Error::Unauthorized),
+            status @ (429 | 503) => Err(Error::Busy { status }),
+            404 => {
+                self.is_moved = true;
+                Ok(None)
+            }
+            200..=299 => Ok(parse::resource(&answer.body)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl RedfishClient {
+    /// Reads the sensors of the machine, and stops asking after `within` or [`REQUESTS_MAX`] requests. What `layout` has
+    /// not yet is found first. A machine whose BMC shows no sensor has an empty reading.
+    ///
+    /// # Errors
+    /// What keeps the system itself from being read, or breaks the conversation.
+    pub async fn sensors(&self, layout: &mut SensorLayout, within: Duration) -> Result<SensorReading, Error> {
+        let now = Instant::now();
+        let mut requests = SensorRequests { client: self, left: REQUESTS_MAX, until: now + within, is_moved: false };
+        let path = self.system.clone();
+        requests.left -= 1;
+        let system: Value = self.get(&path).await?.accepted("show its system", &path)?.json(&path)?;
+        if layout.is_old(now) {
+            let found = find(&mut requests, self.expands(), &system).await?;
+            layout.paths = found.paths;
+            layout.set_drives(found.drives);
+            (layout.found_at, layout.is_moved, requests.is_moved) = (Some(now), false, false);
+        }
+        let mut list = SensorList::default();
+        ask_whole(&mut requests, &layout.paths, &mut list).await?;
+        ask_members(&mut requests, &layout.paths, &mut list).await?;
+        ask_drives(&mut requests, layout, &mut list).await?;
+        layout.is_moved |= requests.is_moved;
+        let (sensors, left_out) = list.finish();
+        Ok(SensorReading { sensors, system: parse::rolled_up(&system["Status"]), left_out })
+    }
+
+    /// Returns the query by which the service gives a collection with its members, if it has one.
+    fn expands(&self) -> Option<&'static str> {
+        let query = self.root.features.as_ref()?.get("ExpandQuery").filter(|query| query["Levels"] == true)?;
+        let is_offered = |name: &str| query[name] == true;
+        if is_offered("NoLinks") { Some(EXPANDED) } else { is_offered("ExpandAll").then_some(ALL_EXPANDED) }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+struct FoundSensors {
+    paths: SensorPaths,
+    drives: Vec<String>,
+}
+
+/// Looks for the resources of the machine's chassis, and for its drives.
+async fn find(
+    requests: &mut SensorRequests<'_>,
+    expands: Option<&'static str>,
+    system: &Value,
+) -> Result<FoundSensors, Error> {
+    let mut found = FoundSensors::default();
+    for path in links(&system["Links"]["Chassis"], CHASSIS_MAX) {
+        let Some(chassis) = requests.get(&path).await? else { continue };
+        find_in_chassis(requests, expands, &chassis, &mut found.paths).await?;
+        found.drives.extend(links(&chassis["Links"]["Drives"], DRIVES_MAX));
+    }
+    if let Some(path) = link(&system["Storage"])
+        && let Some(storage) = requests.get(&path).await?
+    {
+        for path in links(&storage["Members"], STORAGE_MAX) {
+            let Some(controller) = requests.get(&path).await? else { continue };
+            found.drives.extend(links(&controller["Drives"], DRIVES_MAX));
+        }
+    }
+    // A chassis and a controller name the same drive.
+    let mut known = std::collections::BTreeSet::new();
+    found.drives.retain(|path| known.insert(path.clone()));
+    Ok(found)
+}
+
+/// Prefers the older resources, which have everything in one answer; services that left them out have the newer ones.
+async fn find_in_chassis(
+    requests: &mut SensorRequests<'_>,
+    expands: Option<&'static str>,
+    chassis: &Value,
+    paths: &mut SensorPaths,
+) -> Result<(), Error> {
+    match link(&chassis["Thermal"]) {
+        Some(thermal) => paths.thermal.push(thermal),
+        None => {
+            if let Some(path) = link(&chassis["Sensors"]) {
+                find_members(requests, expands, &path, &mut paths.sensors).await?;
+            }
+            if let Some(path) = link(&chassis["ThermalSubsystem"])
+                && let Some(subsystem) = requests.get(&path).await?
+                && let Some(fans) = link(&subsystem["Fans"])
+            {
+                find_members(requests, expands, &fans, &mut paths.fans).await?;
+            }
+        }
+    }
+    match link(&chassis["Power"]) {
+        Some(power) => paths.power.push(power),
+        None => {
+            paths.environments.extend(link(&chassis["EnvironmentMetrics"]));
+            if let Some(path) = link(&chassis["PowerSubsystem"])
+                && let Some(subsystem) = requests.get(&path).await?
+                && let Some(supplies) = link(&subsystem["PowerSupplies"])
+            {
+                find_members(requests, expands, &supplies, &mut paths.supplies).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn find_members(
+    requests: &mut SensorRequests<'_>,
+    expands: Option<&'static str>,
+    path: &str,
+    members: &mut SensorMembers,
+) -> Result<(), Error> {
+    if let Some(query) = expands {
+        members.whole.push(format!("{path}{query}"));
+        return Ok(());
+    }
+    let Some(collection) = requests.get(path).await? else { return Ok(()) };
+    let count = collection["Members"].as_array().map_or(0, Vec::len);
+    let room = SINGLE_MAX.saturating_sub(members.single.len());
+    members.left_out += count.saturating_sub(room);
+    members.single.extend(links(&collection["Members"], room));
+    Ok(())
+}
+
+/// Asks for what one request reads.
+async fn ask_whole(requests: &mut SensorRequests<'_>, paths: &SensorPaths, list: &mut SensorList) -> Result<(), Error> {
+    for path in &paths.thermal {
+        if let Some(resource) = requests.get(path).await? {
+            parse::thermal(&resource, list);
+        }
+    }
+    for path in &paths.power {
+        if let Some(resource) = requests.get(path).await? {
+            parse::power(&resource, list);
+        }
+    }
+    for path in &paths.environments {
+        let drawn = requests.get(path).await?.as_ref().and_then(parse::environment);
+        drawn.into_iter().for_each(|sensor| list.push(sensor));
+    }
+    Ok(())
+}
+
+/// Asks for collections and their members. A fan that is a resource of its own is not taken from the sensors as well,
+/// nor is power that another resource has.
+async fn ask_members(
+    requests: &mut SensorRequests<'_>,
+    paths: &SensorPaths,
+    list: &mut SensorList,
+) -> Result<(), Error> {
+    ask_list(requests, &paths.fans, parse::fan, list).await?;
+    ask_list(requests, &paths.supplies, parse::power_supply, list).await?;
+    let (has_fans, has_power) = (list.has(SensorKind::Fan), list.has(SensorKind::Power));
+    let wanted = move |sensor: &Sensor| match sensor.kind {
+        SensorKind::Fan => !has_fans,
+        SensorKind::Power => !has_power,
+        SensorKind::Temperature | SensorKind::Drive => true,
+    };
+    ask_list(requests, &paths.sensors, |resource| parse::single_sensor(resource).filter(wanted), list).await
+}
+
+async fn ask_list(
+    requests: &mut SensorRequests<'_>,
+    members: &SensorMembers,
+    read: impl Fn(&Value) -> Option<Sensor>,
+    list: &mut SensorList,
+) -> Result<(), Error> {
+    let mut single = members.single.clone();
+    for path in &members.whole {
+        let Some(collection) = requests.get(path).await? else { continue };
+        let all = collection["Members"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for member in all.iter().take(LIST_MAX) {
+            match read(member) {
+                Some(sensor) => list.push(sensor),
+                // Some services take the query and give links all the same.
+                None if member.as_object().is_some_and(|fields| fields.len() == 1) => single.extend(link(member)),
+                None => {}
+            }
+        }
+        list.leave_out(all.len().saturating_sub(LIST_MAX));
+    }
+    list.leave_out(single.len().saturating_sub(SINGLE_MAX));
+    for path in single.iter().take(SINGLE_MAX) {
+        if !requests.may_ask() {
+            list.leave_out(1);
+        }
+        let sensor = requests.get(path).await?.as_ref().and_then(&read);
+        sensor.into_iter().for_each(|sensor| list.push(sensor));
+    }
+    list.leave_out(members.left_out);
+    Ok(())
+}
+
+/// Asks for the drives whose turn it is, and takes all that are known.
+async fn ask_drives(
+    requests: &mut SensorRequests<'_>,
+    layout: &mut SensorLayout,
+    list: &mut SensorList,
+) -> Result<(), Error> {
+    for place in layout.turns() {
+        if !requests.may_ask() {
+            break;
+        }
+        layout.had_turn(place);
+        let Some(slot) = layout.drives.get_mut(place) else { continue };
+        let Some(resource) = requests.get(&slot.path).await? else { continue };
+        slot.last = parse::drive(&resource).map(|sensor| (sensor, Instant::now()));
+    }
+    layout.known_drives(Instant::now()).into_iter().for_each(|sensor| list.push(sensor));
+    list.leave_out(layout.drives_left_out);
+    Ok(())
+}
+
+/// The path of a link, if it stays on the service.
+fn link(value: &Value) -> Option<String> {
+    value["@odata.id"].as_str().and_then(own_path).map(str::to_owned)
+}
+
+fn links(list: &Value, most: usize) -> Vec<String> {
+    list.as_array().map(Vec::as_slice).unwrap_or_default().iter().take(most).filter_map(link).collect()
+}
