@@ -84,7 +84,7 @@ impl SensorReader for SimulatedReader {
                 let mut random = lock(&random);
                 (random.millis(1_000, 20_000), random.chance(20))
             };
-            let takes = if is_dead(number) { Duration::from_secs(75) } else { takes };
+            let takes = if is_dead(number) { Duration::from_secs(130) } else { takes };
             life.sleep_until(began + if is_in_use { Duration::ZERO } else { takes }).await;
             let mut seen = lock(&seen);
             seen.under_way -= 1;

@@ -5,7 +5,8 @@
 //!     s0 10.77.0.1 firesteel serve ── veth ── c0 10.77.0.2, and what DHCP leases
 //! ```
 //!
-//! It takes root. Suites share it that look at what machines get, and that attack. Whatever is waited for comes, or the test fails after a time that only what hangs takes.
+//! It takes root. Suites share it that look at what machines get, and that attack. Whatever is waited for comes, or the
+//! test fails after a time that only what hangs takes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot have it fails by panicking")]
 
@@ -21,6 +22,7 @@ use firesteel_facts::Mac;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use crate::appliance::{ALLOW_LOOPBACK, Appliance};
@@ -182,6 +184,21 @@ impl Field {
         });
     }
 
+    /// Gives the network these fields beside those that each has here, and waits until it is served so.
+    pub fn edit_network(&self, fields: &Value) {
+        let mut object = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
+            "metadata": {"name": "provisioning-configuration"},
+            "spec": {
+                "provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": ADDRESS,
+                "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199",
+            },
+        });
+        object["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.apply(&object);
+        self.appliance.wait_until_network_is_served();
+    }
+
     /// Does something at the machines' end of the wire.
     pub fn there<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
@@ -220,7 +237,7 @@ impl Field {
 
     /// Adds a host without BMC, and waits until the appliance knows it.
     pub fn add_host(&self, name: &str, mac: Mac) {
-        self.apply(&serde_json::json!({
+        self.apply(&json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
             "spec": {"online": true, "bootMACAddress": mac.to_string()},
         }));
@@ -228,7 +245,7 @@ impl Field {
     }
 
     /// Applies an object, which must be taken.
-    pub fn apply(&self, object: &serde_json::Value) {
+    pub fn apply(&self, object: &Value) {
         let file = self.appliance.folder().join("applied.json");
         fs::write(&file, object.to_string()).unwrap();
         self.firesteel(&["apply", "-f", file.to_str().unwrap()]);

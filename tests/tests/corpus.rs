@@ -35,4 +35,5 @@ macro_rules! replays {
 replays! {
     qcow2 dhcp wire compressed tftp http routes boot observation gpt hand_off ext4 vfat ignition stubs pools archives redfish ipmi agent disks drives
     network_data objects protobuf backup receipts patches selectors smbios catalogue bundle signature lldp arp
+    redaction
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use firesteel_appliance::serve::kinds;
 use firesteel_facts::{Mac, WorkHold};
-use firesteel_kube::{Core, ObjectPart, Objects};
+use firesteel_kube::{Core, ObjectChange, ObjectPart, Objects};
 use firesteel_network::{
     AddressState, InterfaceFacts, NetworkController, NetworkControllerConfig, NetworkServices, NetworkSettings,
     NetworkSurroundings, ServiceFailure, ServiceName, ServicePlan,
@@ -35,6 +35,8 @@ struct RecordedServices {
     ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<(ServiceName, String)>>,
     is_paused: Mutex<bool>,
     work_hold: Mutex<Option<WorkHold>>,
+    /// Whether DHCP is ours, as the services heard it last.
+    leases: Mutex<Option<bool>>,
 }
 
 impl RecordedServices {
@@ -47,6 +49,7 @@ impl RecordedServices {
             ended: tokio::sync::Mutex::new(ended),
             is_paused: Mutex::new(false),
             work_hold: Mutex::default(),
+            leases: Mutex::default(),
         }
     }
 
@@ -75,6 +78,10 @@ impl NetworkServices for RecordedServices {
 
     fn stop(&self, name: ServiceName) -> BoxFuture<'_, ()> {
         Box::pin(async move { self.note("stop", name).unwrap() })
+    }
+
+    fn planned<'a>(&'a self, plan: &'a ServicePlan) -> BoxFuture<'a, ()> {
+        Box::pin(async move { *lock(&self.leases) = Some(plan.leases_addresses()) })
     }
 
     fn ended(&self) -> BoxFuture<'_, (ServiceName, String)> {
@@ -114,8 +121,8 @@ impl NetworkSurroundings for TestSurroundings {
         true
     }
 
-    fn hosts_in_work(&self) -> Vec<String> {
-        lock(&self.hosts_in_work).clone()
+    fn hosts_in_work(&self) -> Option<Vec<String>> {
+        Some(lock(&self.hosts_in_work).clone())
     }
 }
 
@@ -272,7 +279,32 @@ async fn each_edit_starts_and_stops_what_it_says_and_nothing_else() {
         bench.edit_spec(&edit).await;
         bench.until(is_complete).await;
         assert_eq!(bench.services.take(), steps, "{edit}");
+        let leases = bench.objects.get("", NAME).await.unwrap().unwrap()["spec"]["provisioningNetwork"] != "Unmanaged";
+        let is_disabled = edit["provisioningNetwork"] == "Disabled";
+        assert_eq!(*lock(&bench.services.leases), Some(leases && !is_disabled), "{edit}");
     }
+}
+
+/// The second edit comes while the first one may be under way.
+#[tokio::test]
+async fn of_two_edits_at_once_the_later_one_is_served_and_no_step_is_done_twice() {
+    let bench = Bench::new();
+    bench.create().await;
+    bench.services.take();
+    bench.edit_spec(&json!({"provisioningNetwork": "Unmanaged"})).await;
+    bench.edit_spec(&json!({"provisioningNetwork": "Disabled"})).await;
+    bench.until(is_complete).await;
+    assert_eq!(bench.services.take(), ["stop dhcp", "stop tftp"]);
+    bench.edit_spec(&json!({"provisioningNetwork": "Managed"})).await;
+    bench.edit_spec(&json!({"provisioningInterface": "s9"})).await;
+    let is_said = |object: &Value| {
+        let degraded = condition(object, "Degraded");
+        object["status"]["observedGeneration"] == object["metadata"]["generation"]
+            && degraded["message"].as_str().is_some_and(|text| text.contains("s9"))
+    };
+    bench.until(is_said).await;
+    let done = bench.services.take();
+    assert!(done.is_empty() || done == ["start tftp", "start dhcp"], "{done:?}");
 }
 
 #[tokio::test]
@@ -312,12 +344,14 @@ async fn a_service_that_does_not_start_or_ends_is_said_and_started_again() {
     lock(&bench.services.faults).clear();
     bench.until(is_complete).await;
     assert_eq!(bench.services.take(), ["start address", "start http", "start tftp"]);
+    lock(&bench.services.faults).insert(ServiceName::Http, "the listener panicked again".to_owned());
     bench.services.ends.send((ServiceName::Http, "the listener panicked".to_owned())).unwrap();
     bench
         .until(|object| {
             condition(object, "Progressing")["message"].as_str().is_some_and(|text| text.contains("panicked"))
         })
         .await;
+    lock(&bench.services.faults).clear();
     bench.until(is_complete).await;
     assert_eq!(bench.services.take(), ["start http"]);
 }
@@ -378,10 +412,13 @@ async fn an_upgrade_is_said_once() {
     bench.create().await;
     let object = bench.until(|object| object["status"]["version"] == "1.0.0").await;
     assert_eq!(condition(&object, "Progressing")["status"], "False");
+    let mut changes = bench.objects.subscribe().await.unwrap();
     bench.begin("1.1.0");
     let upgraded = |object: &Value| {
         condition(object, "Progressing")["message"].as_str().is_some_and(|text| text.contains("from 1.0.0 to 1.1.0"))
     };
-    bench.until(upgraded).await;
+    let said =
+        async { while !matches!(changes.next().await.unwrap(), ObjectChange::Applied(object) if upgraded(&object)) {} };
+    tokio::time::timeout(PATIENCE, said).await.unwrap();
     bench.until(|object| is_complete(object) && object["status"]["version"] == "1.1.0").await;
 }

@@ -4,10 +4,10 @@
 //! gets one request at a time, with a pause after each, and not more than so many in a second for long,
 //! whichever host, edit or login they are for: all that is asked at one place (host and port) goes
 //! through the one [`BmcQueue`] that [`BmcQueues`] keeps of it. A caller that gives way ([`BmcLine`]) has no request
-//! while another one talks with the BMC.
+//! while another one talks with the BMC, and no session: some BMCs have a place for one.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
 
@@ -85,27 +85,45 @@ pub struct BmcQueue {
 pub(crate) struct BmcLine {
     queue: Arc<BmcQueue>,
     gives_way: bool,
+    /// It has a session at the BMC.
+    has_session: AtomicBool,
 }
 
 impl BmcLine {
     /// Enters as a caller that others give way to.
     pub(crate) fn first(queue: Arc<BmcQueue>) -> Self {
         queue.firsts.fetch_add(1, Ordering::AcqRel);
-        Self { queue, gives_way: false }
+        Self { queue, gives_way: false, has_session: AtomicBool::new(false) }
     }
 
     /// Enters as a caller that has a request only while no other caller is there.
     pub(crate) fn giving_way(queue: Arc<BmcQueue>) -> Self {
-        Self { queue, gives_way: true }
+        Self { queue, gives_way: true, has_session: AtomicBool::new(false) }
     }
 
     pub(crate) fn queue(&self) -> &BmcQueue {
         &self.queue
     }
 
+    /// Notes whether it has a session: one that gives way is not to keep it while it waits.
+    pub(crate) fn set_session(&self, has_session: bool) {
+        self.has_session.store(has_session, Ordering::Release);
+    }
+
+    /// Says whether its session is to end, because another caller is there.
+    pub(crate) fn is_to_leave(&self) -> bool {
+        self.gives_way && self.has_session.load(Ordering::Acquire) && self.queue.has_firsts()
+    }
+
     /// Waits for a turn.
+    ///
+    /// # Errors
+    /// [`Error::Crowded`] where it has a session that is to end first ([`Self::is_to_leave`]).
     pub(crate) async fn acquire_request(&self) -> Result<BmcRequestPermit<'_>, Error> {
         loop {
+            if self.is_to_leave() {
+                return Err(Error::Crowded { waiting: self.queue.firsts.load(Ordering::Acquire) });
+            }
             if self.gives_way {
                 self.queue.wait_for_firsts().await;
             }

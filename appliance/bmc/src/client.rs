@@ -299,8 +299,7 @@ impl RedfishClient {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<BmcResponse, Error> {
-        let proof = self.proof().await;
-        let answer = self.connection.get(path, &proof).await?;
+        let (answer, proof) = self.get_by_login(path).await?;
         let answer = match self.renewed(&answer, &proof).await? {
             Some(proof) => self.connection.get(path, &proof).await?,
             None => answer,
@@ -325,7 +324,7 @@ impl RedfishClient {
     }
 
     /// Passes an answer on. A refusal of Basic authentication says nothing of the login if no session was free.
-    async fn let_in(&self, answer: BmcResponse) -> Result<BmcResponse, Error> {
+    pub(crate) async fn let_in(&self, answer: BmcResponse) -> Result<BmcResponse, Error> {
         if answer.status.as_u16() == 401 && self.is_in_place_of_session().await {
             self.connection.line().basic_refused();
             return Err(Error::NoSessionNorBasic);
@@ -333,7 +332,7 @@ impl RedfishClient {
         Ok(answer)
     }
 
-    async fn proof(&self) -> Proof {
+    pub(crate) async fn proof(&self) -> Proof {
         self.login.lock().await.proof.clone()
     }
 

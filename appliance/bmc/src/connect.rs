@@ -88,6 +88,7 @@ impl Redfish {
             .or_else(|| has_sessions.then(|| SESSIONS.to_owned()));
         let systems = path_of(root.systems.as_ref()).unwrap_or_else(|| SYSTEMS.to_owned());
         let login = login::log_in(&connection, credentials, sessions.as_deref()).await?;
+        connection.caller_line().set_session(login.session.is_some());
         let mut client = RedfishClient {
             connection: Arc::new(connection),
             credentials: credentials.clone(),

@@ -111,6 +111,11 @@ impl BmcConnection {
         self.line.queue()
     }
 
+    /// This caller's place among those that talk with the BMC.
+    pub(crate) fn caller_line(&self) -> &BmcLine {
+        &self.line
+    }
+
     pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<BmcResponse, Error> {
         self.ask(Method::GET, path, proof, None, None).await
     }
@@ -175,7 +180,12 @@ impl BmcConnection {
         url.set_query(query);
         let body = body.map(|body| Bytes::from(body.to_string()));
         let outgoing = Outgoing { method, url, proof, if_match, body };
-        let turn = self.line.acquire_request().await?;
+        // The end of a session gives way to no other caller: it makes room for one.
+        let turn = if outgoing.method == Method::DELETE {
+            self.line.queue().acquire_request().await?
+        } else {
+            self.line.acquire_request().await?
+        };
         let hidden = match proof {
             Proof::Session(token) => self.hidden.clone().with_text(token.to_str().unwrap_or_default()),
             Proof::None | Proof::Basic(_) => self.hidden.clone(),

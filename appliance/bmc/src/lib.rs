@@ -15,6 +15,7 @@
 //! http          one request: bounded, never a credential to another origin                      (performs)
 //! body          what an answer is encoded as, and what it is where it is no JSON                    (pure)
 //! tls           certificates and their keys; what a BMC offers whose TLS is too old             (performs)
+//! give_way      a session that is kept only while no other caller is there                      (performs)
 //! bmc_queue     how often one BMC is asked, by all callers together                    (pure, and a queue)
 //! secret_mask   the login, kept out of what a BMC says                                              (pure)
 //! ipmi          IPMI 2.0 over LAN: the same questions by another protocol
@@ -34,6 +35,7 @@ mod client;
 mod connect;
 pub mod decide;
 mod error;
+mod give_way;
 mod http;
 pub mod inventory;
 pub mod ipmi;

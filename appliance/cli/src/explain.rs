@@ -33,7 +33,7 @@ pub struct ExplainOptions {
     /// List the fields of fields, too, without their meaning
     #[arg(long, conflicts_with = "name")]
     recursive: bool,
-    /// Of a host: table, yaml, json or jsonpath=TEMPLATE
+    /// Print the explanation of a host as table, yaml, json or jsonpath=TEMPLATE
     #[arg(long, short, value_name = "FORMAT", value_parser = OutputFormat::of_page, default_value = "table")]
     output: OutputFormat,
 }

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 use firesteel_facts::Mac;
 use firesteel_kube::Status;
 use firesteel_plan::host::progress_outlook::HostOutlook;
-use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_runtime::{ControllerError, HostKey, Loop, lock, opaque_debug};
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
@@ -110,23 +109,15 @@ impl Control {
         }))
     }
 
-    /// Names the hosts that are inspected, cleaned or written now, as `NAMESPACE/NAME`.
+    /// Names the hosts that are inspected, cleaned or written now, as `NAMESPACE/NAME`; `None` as long as they are not
+    /// counted after a start. A host that waits for a slot, for its next try or behind a pause is not one of them.
     #[must_use]
-    pub fn hosts_in_work(&self) -> Vec<String> {
+    pub fn hosts_in_work(&self) -> Option<Vec<String>> {
         let views = self.shared.views();
-        let is_in_work = |state| {
-            matches!(
-                state,
-                ProvisioningState::Inspecting
-                    | ProvisioningState::Preparing
-                    | ProvisioningState::Provisioning
-                    | ProvisioningState::Deprovisioning
-            )
-        };
-        let working = views.hosts.iter().filter(|(_, view)| {
-            view.standing.as_ref().is_some_and(|standing| is_in_work(standing.state) && standing.failure.is_none())
-        });
-        working.map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect()
+        let standing = |key: &HostKey| views.hosts.get(key).and_then(|view| view.standing.as_ref());
+        let is_held = |key: &&HostKey| standing(key).is_some_and(|standing| standing.is_held);
+        let names = views.slots.busy().filter(|key| !is_held(key)).map(|key| format!("{}/{}", key.namespace, key.name));
+        views.slots.are_counted().then(|| names.collect())
     }
 
     /// Takes in that hosts reach the appliance in another way: each is looked at again.

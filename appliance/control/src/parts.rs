@@ -137,11 +137,7 @@ impl ControlParts {
             agents,
             instances: reconciler.instances.clone(),
             images: reconciler.images.clone(),
-            sensors: SensorReads {
-                shared: shared(),
-                logins: reconciler.bmc.logins.clone(),
-                hosts: reconciler.hosts.clone(),
-            },
+            sensors: sensor_reads(&all, &reconciler),
             shared: Arc::clone(&all),
             halts,
             discovered: DiscoveredWatch { shared: shared(), unowned: reconciler.unowned.clone() },
@@ -150,6 +146,12 @@ impl ControlParts {
             stages_end: Mutex::new(Some(stages_end)),
         })
     }
+}
+
+/// Makes the reader of sensors, which logs in as the reconciler does.
+fn sensor_reads(shared: &Arc<Shared>, reconciler: &HostReconciler) -> SensorReads {
+    let (logins, hosts) = (reconciler.bmc.logins.clone(), reconciler.hosts.clone());
+    SensorReads { shared: Arc::clone(shared), logins, hosts }
 }
 
 /// Where the reconciler reads and writes what it knows of hosts.

@@ -127,6 +127,15 @@ impl LeaseStore {
         Ok((Self { jobs, done }, loaded))
     }
 
+    /// Reads the database, where there is one, and closes it. Nothing else may have it open.
+    pub fn read_stored(file: &LeaseFile<'_>, now: Timestamp) -> Result<LoadedLeases, LeaseStoreError> {
+        if !file.path.exists() {
+            return Ok(LoadedLeases::default());
+        }
+        let read = |source| LeaseStoreError::Read { path: file.path.display().to_string(), source };
+        load(&connect(file.path, file.durability)?, now).map_err(read)
+    }
+
     /// Queues the changes; [`LeaseStore::done`] reports when they are durable. The engine bounds how many are under
     /// way. Returns false if the thread has ended.
     pub fn commit(&self, id: CommitId, changes: Vec<LeaseChange>, spending: ReserveUse) -> bool {

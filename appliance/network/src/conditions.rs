@@ -82,8 +82,8 @@ impl SyncReason {
 #[must_use]
 pub fn sync_conditions(reason: SyncReason, message: &str, upgrade_block: Option<&str>) -> [Condition; 5] {
     let ConditionRow { available, progressing, degraded, disabled } = reason.row();
-    let told = |type_: &str, status: bool, is_told: bool| {
-        let (word, text) = if is_told { (reason.word(), message) } else { (AS_EXPECTED, "") };
+    let condition = |type_: &str, status: bool, has_reason: bool| {
+        let (word, text) = if has_reason { (reason.word(), message) } else { (AS_EXPECTED, "") };
         Condition::new(type_, status, word, text)
     };
     // What works although something else is wrong is as expected: the reason belongs to what is wrong.
@@ -93,11 +93,11 @@ pub fn sync_conditions(reason: SyncReason, message: &str, upgrade_block: Option<
         Some(why) => Condition::new("Upgradeable", false, "UpgradeBlocked", why),
     };
     [
-        told("Available", available, is_plain || !available),
-        told("Progressing", progressing, progressing),
-        told("Degraded", degraded, degraded),
+        condition("Available", available, is_plain || !available),
+        condition("Progressing", progressing, progressing),
+        condition("Degraded", degraded, degraded),
         upgradeable,
-        told("Disabled", disabled, disabled),
+        condition("Disabled", disabled, disabled),
     ]
 }
 

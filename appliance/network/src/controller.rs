@@ -46,9 +46,12 @@ pub trait NetworkServices: Send + Sync {
     fn adjust<'a>(&'a self, name: ServiceName, plan: &'a ServicePlan) -> BoxFuture<'a, Result<(), ServiceFailure>>;
     /// Stops a service, and waits until its sockets are closed.
     fn stop(&self, name: ServiceName) -> BoxFuture<'_, ()>;
+    /// Takes in what is to run, after the steps of a turn and before the first: what hosts learn of the network, and
+    /// what an earlier run made and is not wanted any more.
+    fn planned<'a>(&'a self, plan: &'a ServicePlan) -> BoxFuture<'a, ()>;
     /// Waits for a service that ends by itself. Cancel safe.
     fn ended(&self) -> BoxFuture<'_, (ServiceName, String)>;
-    /// Pauses the keeper of the address, or lets it go on.
+    /// Pauses the keeper of the address, or lets it go on; one that starts later is paused as well.
     fn pause_address(&self, is_paused: bool);
     /// Says why no host begins work for which it boots into the agent, or that hosts may.
     fn hold_work(&self, hold: Option<WorkHold>);
@@ -71,8 +74,8 @@ pub trait NetworkSurroundings: Send + Sync {
     fn time_servers(&self, names: &[String]) -> Vec<Ipv4Addr>;
     /// Says whether the process may change interfaces.
     fn may_put_addresses(&self) -> bool;
-    /// Returns the hosts that are inspected, cleaned or written now.
-    fn hosts_in_work(&self) -> Vec<String>;
+    /// Returns the hosts that are inspected, cleaned or written now; `None` as long as that is not known after a start.
+    fn hosts_in_work(&self) -> Option<Vec<String>>;
 }
 
 /// What the appliance gives to the controller.
@@ -105,6 +108,8 @@ struct ControllerMemory {
     /// Why the object that is there cannot be read.
     unreadable: Option<String>,
     is_synced: bool,
+    /// The services know what is wanted.
+    is_planned: bool,
 }
 
 impl NetworkController {
@@ -130,7 +135,7 @@ impl NetworkController {
                 change = changes.next() => take_change(&mut memory, change?),
                 (name, why) = self.config.services.ended() => {
                     tracing::error!(service = name.word(), error = why, "a service ended by itself; it is started again");
-                    memory.sync.ended(self.config.runtime.now(), name, why);
+                    memory.sync.ended(self.config.runtime.uptime(), name, why);
                 }
                 () = self.config.runtime.sleep_until(uptime + self.next_turn(&memory)) => {}
             }
@@ -142,9 +147,8 @@ impl NetworkController {
     }
 
     fn next_turn(&self, memory: &ControllerMemory) -> Duration {
-        let now = self.config.runtime.now();
-        let due =
-            memory.sync.poll_timeout(now).map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let uptime = self.config.runtime.uptime();
+        let due = memory.sync.poll_timeout(uptime).map(|at| at.saturating_sub(uptime));
         // A turn at once again would spin when a step is not due yet.
         due.map_or(TURN_EVERY, |due| due.clamp(Duration::from_millis(50), TURN_EVERY))
     }
@@ -166,17 +170,24 @@ impl NetworkController {
             interfaces: &interfaces,
             named_time_servers: &surroundings.time_servers(&names),
             settings,
-            hosts_in_work: &surroundings.hosts_in_work(),
-            now: runtime.now(),
+            hosts_in_work: surroundings.hosts_in_work().as_deref(),
+            uptime: runtime.uptime(),
         });
         services.pause_address(memory.sync.is_paused());
         if !steps.is_empty() {
             // Conditions say that something changes before it does.
             self.report(memory).await;
         }
+        let has_steps = !steps.is_empty();
         for step in steps {
-            let done = self.perform(step, memory.sync.wanted()).await;
-            memory.sync.step_done(runtime.now(), step, done);
+            if !memory.sync.must_wait(step) {
+                let done = self.perform(step, memory.sync.wanted()).await;
+                memory.sync.step_done(runtime.uptime(), step, done);
+            }
+        }
+        if (has_steps || !memory.is_planned) && memory.sync.is_settled() {
+            services.planned(memory.sync.wanted()).await;
+            memory.is_planned = true;
         }
         self.report(memory).await;
     }
@@ -206,7 +217,8 @@ impl NetworkController {
         let NetworkControllerConfig { services, surroundings, runtime, .. } = &self.config;
         let now = runtime.now();
         memory.sync.note_os_image(services.os_image());
-        let report = memory.sync.report(now, services.address().as_ref(), surroundings.may_put_addresses());
+        let report =
+            memory.sync.report(runtime.uptime(), services.address().as_ref(), surroundings.may_put_addresses());
         services.hold_work(report.work_hold.clone());
         if let Err(status) = self.status.write(memory.object.as_ref(), &report, now).await {
             tracing::warn!(error = %status.message, "could not write how the network is; the next turn tries it again");

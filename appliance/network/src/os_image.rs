@@ -8,23 +8,24 @@
 //!              └────── another address; an image that is gone from the store
 //! ```
 
+use std::time::Duration;
+
 use firesteel_facts::Sha256;
 use firesteel_resources::provisioning::OsImageSource;
-use jiff::{SignedDuration, Timestamp};
 
 use crate::service_health::{ServiceHealth, ServiceState};
 
 /// Images that were replaced and are to go: more are left to the making of room.
 const SUPERSEDED_MAX: usize = 16;
 /// How often it is looked whether the image still is in the store.
-const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How the OS image is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OsImageState {
     /// It is looked for in the store, and read again if it is there.
     Checking,
-    /// So many others are downloaded or imported before it.
+    /// Counts the others that are downloaded or imported before it.
     Waiting {
         ahead: u32,
     },
@@ -76,13 +77,13 @@ pub enum OsImageOutcome {
 pub enum OsImageStep {
     /// Look for it, fetch it where it is not there, and report by [`OsImageKeeper::acquired`].
     Acquire,
-    /// Remove these images, by their raw digests, as far as no host uses them, and report by
+    /// These images, by their raw digests, are to go as far as no host uses them, and report by
     /// [`OsImageKeeper::removed`].
     Remove(Vec<Sha256>),
     /// Look whether this image is still there, and report by [`OsImageKeeper::looked`].
     Look(Sha256),
     /// Wait until then, or for another address.
-    Wait(Timestamp),
+    Wait(Duration),
     /// Wait for another address.
     WaitForEdit,
 }
@@ -90,7 +91,7 @@ pub enum OsImageStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OsImagePhase {
     Due,
-    Ready { raw_sha256: Sha256, look_at: Timestamp },
+    Ready { raw_sha256: Sha256, look_at: Duration },
     Failed(String),
     Refused(String),
 }
@@ -138,39 +139,36 @@ impl OsImageKeeper {
 
     /// Says what is to be done.
     #[must_use]
-    pub fn step(&self, now: Timestamp) -> OsImageStep {
+    pub fn step(&self, uptime: Duration) -> OsImageStep {
         match &self.phase {
             OsImagePhase::Due => OsImageStep::Acquire,
             OsImagePhase::Failed(_) => match &self.trouble {
-                Some(trouble) if !trouble.is_due(now) => {
-                    OsImageStep::Wait(trouble.poll_timeout(now).unwrap_or_else(|| later(now, LOOK_EVERY)))
+                Some(trouble) if !trouble.is_due(uptime) => {
+                    OsImageStep::Wait(trouble.poll_timeout(uptime).unwrap_or_else(|| uptime.saturating_add(LOOK_EVERY)))
                 }
                 Some(_) | None => OsImageStep::Acquire,
             },
             OsImagePhase::Ready { .. } if !self.superseded.is_empty() => OsImageStep::Remove(self.superseded.clone()),
-            // A clock that was set back must not put the next look off.
-            OsImagePhase::Ready { raw_sha256, look_at } if *look_at <= now || later(now, LOOK_EVERY) < *look_at => {
-                OsImageStep::Look(*raw_sha256)
-            }
+            OsImagePhase::Ready { raw_sha256, look_at } if *look_at <= uptime => OsImageStep::Look(*raw_sha256),
             OsImagePhase::Ready { look_at, .. } => OsImageStep::Wait(*look_at),
             OsImagePhase::Refused(_) => OsImageStep::WaitForEdit,
         }
     }
 
     /// Notes how an acquisition ended.
-    pub fn acquired(&mut self, now: Timestamp, outcome: OsImageOutcome) {
+    pub fn acquired(&mut self, uptime: Duration, outcome: OsImageOutcome) {
         match outcome {
             OsImageOutcome::Stored(raw_sha256) => {
                 self.superseded.retain(|raw| *raw != raw_sha256);
                 self.trouble = None;
-                self.phase = OsImagePhase::Ready { raw_sha256, look_at: later(now, LOOK_EVERY) };
+                self.phase = OsImagePhase::Ready { raw_sha256, look_at: uptime.saturating_add(LOOK_EVERY) };
             }
             OsImageOutcome::Failed { why, reached_bytes } => {
                 if reached_bytes > self.reached_bytes {
                     (self.reached_bytes, self.trouble) = (reached_bytes, None);
                 }
-                let trouble = self.trouble.get_or_insert_with(|| ServiceHealth::wanted(now));
-                trouble.failed_to_start(now, why.clone());
+                let trouble = self.trouble.get_or_insert_with(|| ServiceHealth::wanted(uptime));
+                trouble.failed_to_start(uptime, why.clone());
                 self.phase = OsImagePhase::Failed(why);
             }
             OsImageOutcome::Refused(why) => (self.phase, self.trouble) = (OsImagePhase::Refused(why), None),
@@ -183,9 +181,9 @@ impl OsImageKeeper {
     }
 
     /// Notes whether the image is still in the store.
-    pub fn looked(&mut self, now: Timestamp, is_there: bool) {
+    pub fn looked(&mut self, uptime: Duration, is_there: bool) {
         if let OsImagePhase::Ready { look_at, .. } = &mut self.phase {
-            *look_at = later(now, LOOK_EVERY);
+            *look_at = uptime.saturating_add(LOOK_EVERY);
             if !is_there {
                 (self.phase, self.reached_bytes) = (OsImagePhase::Due, 0);
             }
@@ -193,13 +191,13 @@ impl OsImageKeeper {
     }
 
     /// Says how the image is between two steps; while it is acquired, who acquires it knows more.
-    pub fn state(&mut self, now: Timestamp) -> OsImageState {
+    pub fn state(&mut self, uptime: Duration) -> OsImageState {
         match &self.phase {
             OsImagePhase::Due => OsImageState::Checking,
             OsImagePhase::Ready { .. } => OsImageState::Ready,
             OsImagePhase::Refused(why) => OsImageState::Refused { why: why.clone() },
             OsImagePhase::Failed(why) => {
-                let state = self.trouble.as_mut().map(|trouble| trouble.state(now));
+                let state = self.trouble.as_mut().map(|trouble| trouble.state(uptime));
                 OsImageState::Failing { why: why.clone(), is_late: matches!(state, Some(ServiceState::Late(_))) }
             }
         }
@@ -261,17 +259,13 @@ fn progress(done_bytes: u64, total_bytes: Option<u64>) -> String {
     }
 }
 
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_000_000 + second).unwrap()
+    fn at(second: u64) -> Duration {
+        Duration::from_secs(second)
     }
 
     fn source(name: &str) -> OsImageSource {
@@ -297,7 +291,6 @@ mod tests {
         keeper.acquired(at(9), OsImageOutcome::Stored(raw("a")));
         assert_eq!((keeper.step(at(9)), keeper.state(at(9))), (OsImageStep::Wait(at(69)), OsImageState::Ready));
         assert_eq!(keeper.step(at(69)), OsImageStep::Look(raw("a")));
-        assert_eq!(keeper.step(at(-900)), OsImageStep::Look(raw("a")), "a clock that was set back");
         keeper.looked(at(69), true);
         assert_eq!(keeper.step(at(70)), OsImageStep::Wait(at(129)));
         keeper.looked(at(129), false);
@@ -312,7 +305,7 @@ mod tests {
             assert_eq!(keeper.step(at(now)), OsImageStep::Acquire);
             keeper.acquired(at(now), failed(0));
             let OsImageStep::Wait(until) = keeper.step(at(now)) else { panic!("at once again") };
-            pauses.push(until.as_second() - at(now).as_second());
+            pauses.push(until.as_secs() - now);
             now += pauses.last().unwrap();
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);

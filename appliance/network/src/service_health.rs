@@ -1,17 +1,17 @@
 //! Whether a service is up, late or keeps ending, and when it is tried again (S0-6, S0.17).
+//! Times are those since the process began: no change of the clock makes a service late, or puts off a try.
 
 use std::collections::VecDeque;
-
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 /// The time within which a service comes up (upstream's limit of a rollout).
-pub const START_LIMIT: SignedDuration = SignedDuration::from_mins(5);
-/// So many ends within [`CRASH_WINDOW`] are a loop.
+pub const START_LIMIT: Duration = Duration::from_mins(5);
+/// A service that ends so often within [`CRASH_WINDOW`] is in a loop.
 const CRASHES_OF_A_LOOP: usize = 3;
-const CRASH_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+const CRASH_WINDOW: Duration = Duration::from_mins(10);
 /// The pause before the first new try; each further one is twice as long.
-const RETRY_FIRST: SignedDuration = SignedDuration::from_secs(1);
-const RETRY_MAX: SignedDuration = SignedDuration::from_secs(60);
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// Why a service did not start, stays as it was, or could not do its work; in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,20 +33,20 @@ pub enum ServiceState {
 /// What is known of one wanted service.
 #[derive(Clone, Debug)]
 pub struct ServiceHealth {
-    /// Since when it is to run and does not; `None` while it runs.
-    down_since: Option<Timestamp>,
+    /// The time since which it is to run and does not; `None` while it runs.
+    down_since: Option<Duration>,
     failure: Option<String>,
     /// When it ended by itself, as far as that is within [`CRASH_WINDOW`].
-    crashes: VecDeque<Timestamp>,
+    crashes: VecDeque<Duration>,
     failed_tries: u32,
-    try_at: Timestamp,
+    try_at: Duration,
 }
 
 impl ServiceHealth {
     /// Begins with a service that is to be started now.
     #[must_use]
-    pub fn wanted(now: Timestamp) -> Self {
-        Self { down_since: Some(now), failure: None, crashes: VecDeque::new(), failed_tries: 0, try_at: now }
+    pub fn wanted(uptime: Duration) -> Self {
+        Self { down_since: Some(uptime), failure: None, crashes: VecDeque::new(), failed_tries: 0, try_at: uptime }
     }
 
     /// Notes that it runs.
@@ -55,65 +55,65 @@ impl ServiceHealth {
         self.failed_tries = 0;
     }
 
+    /// Notes that it was stopped to be started with other settings.
+    pub fn replaced(&mut self, uptime: Duration) {
+        self.down_since.get_or_insert(uptime);
+        (self.failed_tries, self.try_at) = (0, uptime);
+    }
+
     /// Notes that it could not be started.
-    pub fn failed_to_start(&mut self, now: Timestamp, why: String) {
+    pub fn failed_to_start(&mut self, uptime: Duration, why: String) {
         self.failure = Some(why);
-        self.down_since.get_or_insert(now);
-        self.try_later(now);
+        self.down_since.get_or_insert(uptime);
+        self.try_later(uptime);
     }
 
     /// Notes that it ended by itself.
-    pub fn crashed(&mut self, now: Timestamp, why: String) {
+    pub fn crashed(&mut self, uptime: Duration, why: String) {
         self.failure = Some(why);
-        self.down_since = Some(now);
-        self.forget_old_crashes(now);
-        self.crashes.push_back(now);
+        self.down_since = Some(uptime);
+        self.forget_old_crashes(uptime);
+        self.crashes.push_back(uptime);
         self.failed_tries = u32::try_from(self.crashes.len()).unwrap_or(u32::MAX).saturating_sub(1);
-        self.try_later(now);
+        self.try_later(uptime);
     }
 
     /// Says whether it is to be started now.
     #[must_use]
-    pub fn is_due(&self, now: Timestamp) -> bool {
-        // A clock that was set back must not put the next try off.
-        self.down_since.is_some() && (self.try_at <= now || later(now, RETRY_MAX) < self.try_at)
+    pub fn is_due(&self, uptime: Duration) -> bool {
+        self.down_since.is_some() && self.try_at <= uptime
     }
 
-    /// Returns when time alone changes something after `now`, if it does.
+    /// Returns when time alone changes something after `uptime`, if it does.
     #[must_use]
-    pub fn poll_timeout(&self, now: Timestamp) -> Option<Timestamp> {
-        let crash_ends = self.crashes.front().map(|at| later(*at, CRASH_WINDOW));
-        let of_start = self.down_since.map(|since| [self.try_at, later(since, START_LIMIT)]);
-        of_start.into_iter().flatten().chain(crash_ends).filter(|at| *at > now).min()
+    pub fn poll_timeout(&self, uptime: Duration) -> Option<Duration> {
+        let crash_ends = self.crashes.front().map(|at| at.saturating_add(CRASH_WINDOW));
+        let of_start = self.down_since.map(|since| [self.try_at, since.saturating_add(START_LIMIT)]);
+        of_start.into_iter().flatten().chain(crash_ends).filter(|at| *at > uptime).min()
     }
 
     /// Judges it.
-    pub fn state(&mut self, now: Timestamp) -> ServiceState {
-        self.forget_old_crashes(now);
-        self.down_since = self.down_since.map(|since| since.min(now));
+    pub fn state(&mut self, uptime: Duration) -> ServiceState {
+        self.forget_old_crashes(uptime);
         let failure = || self.failure.clone().unwrap_or_else(|| "it has not come up yet".to_owned());
         if self.crashes.len() >= CRASHES_OF_A_LOOP {
             return ServiceState::CrashLoop(failure());
         }
         match self.down_since {
             None => ServiceState::Up,
-            Some(since) if later(since, START_LIMIT) <= now => ServiceState::Late(failure()),
+            Some(since) if since.saturating_add(START_LIMIT) <= uptime => ServiceState::Late(failure()),
             Some(_) => ServiceState::Starting(self.failure.clone()),
         }
     }
 
-    fn try_later(&mut self, now: Timestamp) {
+    fn try_later(&mut self, uptime: Duration) {
         let pause = RETRY_FIRST.saturating_mul(1 << self.failed_tries.min(16)).min(RETRY_MAX);
         self.failed_tries = self.failed_tries.saturating_add(1);
-        self.try_at = later(now, pause);
+        self.try_at = uptime.saturating_add(pause);
     }
 
-    fn forget_old_crashes(&mut self, now: Timestamp) {
-        // A clock that was set back leaves crashes of the future, which count from now on.
-        for at in &mut self.crashes {
-            *at = (*at).min(now);
-        }
-        while self.crashes.front().is_some_and(|at| later(*at, CRASH_WINDOW) <= now)
+    fn forget_old_crashes(&mut self, uptime: Duration) {
+        while self.crashes.front().is_some_and(|at| at.saturating_add(CRASH_WINDOW) <= uptime)
             || self.crashes.len() > CRASHES_OF_A_LOOP
         {
             self.crashes.pop_front();
@@ -121,16 +121,12 @@ impl ServiceHealth {
     }
 }
 
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_000_000 + second).unwrap_or_default()
+    fn at(second: u64) -> Duration {
+        Duration::from_secs(second)
     }
 
     #[test]
@@ -174,14 +170,5 @@ mod tests {
         assert!(matches!(health.state(at(609)), ServiceState::CrashLoop(_)));
         assert_eq!(health.state(at(610)), ServiceState::Up, "the first end is ten minutes ago");
         assert_eq!(health.poll_timeout(at(610)), Some(at(620)));
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_ends_no_wait() {
-        let mut health = ServiceHealth::wanted(at(1000));
-        health.crashed(at(1000), "x".to_owned());
-        assert_eq!(health.state(at(0)), ServiceState::Starting(Some("x".to_owned())));
-        assert!(health.is_due(at(0)), "the next try is not a thousand seconds away");
-        assert_eq!(health.state(at(300)), ServiceState::Late("x".to_owned()));
     }
 }

@@ -168,6 +168,20 @@ impl ServicePlan {
         self.dhcp.as_ref().is_none_or(|dhcp| dhcp.dns)
     }
 
+    /// Takes in the kernel's numbers of the interfaces, by their names: one that vanished and returned has another.
+    pub(crate) fn refresh_link(&mut self, interfaces: &[InterfaceFacts]) {
+        let links = [
+            self.address.as_mut().map(|kept| &mut kept.link),
+            self.tftp.as_mut().map(|tftp| &mut tftp.link),
+            self.dhcp.as_mut().map(|dhcp| &mut dhcp.link),
+        ];
+        for link in links.into_iter().flatten() {
+            if let Some(found) = interfaces.iter().find(|interface| interface.name == link.name) {
+                link.index = found.index;
+            }
+        }
+    }
+
     /// Returns the interface that serves.
     pub(crate) fn link(&self) -> Option<&ServedLink> {
         self.address.as_ref().map(|kept| &kept.link)
@@ -222,7 +236,11 @@ pub fn plan_services(input: ServicePlanInput<'_>) -> (ServicePlan, Option<Servic
     let Some(address) = network.address else {
         // Disabled, without an address of its own.
         return match input.settings.api_address {
-            IpAddr::V4(api) => (ServicePlan { http: Some(api), ..plan }, None),
+            IpAddr::V4(api) if !api.is_unspecified() => (ServicePlan { http: Some(api), ..plan }, None),
+            IpAddr::V4(_) if input.settings.has_boot_files => {
+                (plan, Some(ServiceFault::Unserved(API_IS_UNSPECIFIED.to_owned())))
+            }
+            IpAddr::V4(_) => (plan, None),
             // Nothing is there that hosts would fetch.
             IpAddr::V6(_) if !input.settings.has_boot_files => (plan, None),
             IpAddr::V6(_) => (plan, Some(ServiceFault::Unserved(API_IS_IPV6.to_owned()))),
@@ -255,6 +273,9 @@ pub fn plan_services(input: ServicePlanInput<'_>) -> (ServicePlan, Option<Servic
     }
     (plan, None)
 }
+
+const API_IS_UNSPECIFIED: &str = "spec.provisioningIP: without it hosts reach the appliance at the API's address, and \
+                                  --api names none that they could reach; give an address here, or one by --api";
 
 const API_IS_IPV6: &str = "spec.provisioningIP: without it hosts reach the appliance at the API's address, and only \
                            IPv4 is served yet; give an address here, or an IPv4 address by --api";

@@ -1,5 +1,5 @@
 //! Writes how the network is: the conditions, version and finalizer of the Provisioning object, and the ClusterOperator
-//! `baremetal` with the same conditions (S0-2.4).
+//! `baremetal` with the same conditions (S0.13).
 
 use firesteel_kube::{Core, ObjectPart, Objects, Status};
 use firesteel_resources::{Condition, Provisioning, cluster_operator, no_controller, set_condition};
@@ -60,7 +60,7 @@ impl StatusWriter {
         let Some(reason) = report.reason else { return Ok(()) };
         // Kubernetes' times have whole seconds.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let operator = self.operator().await?;
+        let operator = self.operator().await;
         let versioned = match object {
             Some(object) => {
                 let status = object.status.as_ref();
@@ -71,8 +71,9 @@ impl StatusWriter {
                 report_version(stored, &self.version, reason, &report.message)
             }
             None => {
-                let conditions = conditions_of(&operator);
-                let stored = StoredVersion { version: version_of(&operator), conditions: &conditions };
+                let shown = operator.as_ref().unwrap_or(&Value::Null);
+                let conditions = conditions_of(shown);
+                let stored = StoredVersion { version: version_of(shown), conditions: &conditions };
                 report_version(stored, &self.version, reason, &report.message)
             }
         };
@@ -84,7 +85,8 @@ impl StatusWriter {
         if let Some(object) = object {
             self.write_object(object, &shown, report.finalizer).await?;
         }
-        self.write_operator(operator, &shown).await
+        // The object says how the network is even where the ClusterOperator cannot be read.
+        self.write_operator(operator?, &shown).await
     }
 
     async fn write_object(
@@ -94,9 +96,11 @@ impl StatusWriter {
         finalizer: FinalizerStep,
     ) -> Result<(), Status> {
         let mut wanted = object.clone();
-        set_status(&mut wanted, shown);
+        // An edit that came since was not acted on.
+        let generation = object.metadata.generation;
+        set_status(&mut wanted, shown, generation);
         if wanted.status != object.status {
-            let set = |object: &mut Provisioning| set_status(object, shown);
+            let set = |stored: &mut Provisioning| set_status(stored, shown, generation);
             self.objects.modify("", &object.metadata.name, ObjectPart::Status, set).await?;
         }
         match finalizer {
@@ -162,8 +166,8 @@ fn conditions_of(operator: &Value) -> Vec<Condition> {
     conditions.filter_map(|condition| serde_json::from_value(condition.clone()).ok()).collect()
 }
 
-fn set_status(object: &mut Provisioning, shown: &ShownStatus) {
-    let generation = object.metadata.generation;
+/// Shows how the network is by the spec of this generation.
+fn set_status(object: &mut Provisioning, shown: &ShownStatus, generation: i64) {
     let status = object.status.get_or_insert_default();
     for condition in &shown.conditions {
         set_condition(&mut status.conditions, condition.clone(), shown.now);

@@ -8,22 +8,22 @@
 //! ```
 
 mod messages;
+mod report;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use firesteel_facts::WorkHold;
 use firesteel_resources::Provisioning;
 use firesteel_resources::provisioning::PAUSED;
-use jiff::Timestamp;
 
-use messages::{address_fault, waits_for_hosts};
+use messages::waits_for_hosts;
 
-use crate::address_keeper::AddressState;
 use crate::bmc_only::BmcOnlyCause;
 use crate::conditions::SyncReason;
-use crate::os_image::{OsImageReport, OsImageVerdict};
-use crate::service_health::{ServiceFailure, ServiceHealth, ServiceState};
+use crate::os_image::OsImageReport;
+use crate::service_health::{ServiceFailure, ServiceHealth};
 use crate::service_steps::{ServiceStep, service_steps};
 use crate::services::{
     InterfaceFacts, NetworkSettings, SensorPlan, ServedLink, ServiceFault, ServiceName, ServicePlan, ServicePlanInput,
@@ -34,6 +34,9 @@ use crate::services::{
 pub const FINALIZER: &str = "provisioning.metal3.io";
 /// Lets a deleted object go without waiting for hosts that are in work.
 pub const FORCE_REMOVAL: &str = "firesteel.dev/force-removal";
+
+/// The shortest time between two readings of sensors, also for an object that was stored before admission knew it.
+const SENSORS_EVERY_MIN_S: u32 = 60;
 
 /// What a turn decides by.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +50,10 @@ pub struct SyncInput<'a> {
     /// The addresses that the names of time servers have now.
     pub named_time_servers: &'a [Ipv4Addr],
     pub settings: &'a NetworkSettings,
-    /// The hosts that are inspected, cleaned or written now.
-    pub hosts_in_work: &'a [String],
-    pub now: Timestamp,
+    /// The hosts that are inspected, cleaned or written now; `None` as long as that is not known after a start.
+    pub hosts_in_work: Option<&'a [String]>,
+    /// The time since the process began, which no change of the clock moves.
+    pub uptime: Duration,
 }
 
 /// What the object asks for.
@@ -97,6 +101,8 @@ pub struct NetworkSync {
     /// How the OS image is, where one is cached.
     os_image: Option<OsImageReport>,
     bmc_only: Option<BmcOnlyCause>,
+    /// The interface that the object names is not there.
+    lacks_link: bool,
 }
 
 impl Default for NetworkSync {
@@ -110,6 +116,7 @@ impl Default for NetworkSync {
             is_deleted: false,
             os_image: None,
             bmc_only: None,
+            lacks_link: false,
         }
     }
 }
@@ -127,6 +134,12 @@ impl NetworkSync {
         self.intent == NetworkIntent::Paused
     }
 
+    /// Says whether the object can be acted on: what it does not want is not wanted.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        !matches!(self.intent, NetworkIntent::Paused | NetworkIntent::Faulty(_))
+    }
+
     /// Takes in how the OS image is; `None` if none is cached.
     pub fn note_os_image(&mut self, report: Option<OsImageReport>) {
         self.os_image = report;
@@ -137,24 +150,49 @@ impl NetworkSync {
         self.has_finalizer = input.object.is_some_and(|object| has_finalizer(object));
         self.is_deleted = input.object.is_some_and(|object| object.metadata.is_deleting());
         self.intent = self.intend(input);
-        self.bmc_only = BmcOnlyCause::of(&self.wanted, input.settings);
-        if self.intent == NetworkIntent::Paused {
-            return Vec::new();
+        if let NetworkIntent::Faulty(_) = self.intent {
+            self.wanted.refresh_link(input.interfaces);
         }
-        let now = input.now;
+        self.bmc_only = BmcOnlyCause::of(&self.wanted, input.settings);
+        let uptime = input.uptime;
         self.health.retain(|name, _| self.wanted.has(*name));
         for name in ServiceName::ALL.into_iter().filter(|name| self.wanted.has(*name)) {
-            self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(now));
+            self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(uptime));
         }
         let steps = service_steps(&self.running, &self.wanted);
+        self.forget_old_failures(&steps);
         let replaced = |name| steps.contains(&ServiceStep::Stop(name));
         let is_due = |step: &ServiceStep| match step {
             ServiceStep::Start(name) => {
-                replaced(*name) || self.health.get(name).is_some_and(|health| health.is_due(now))
+                replaced(*name) || self.health.get(name).is_some_and(|health| health.is_due(uptime))
             }
             ServiceStep::Stop(_) | ServiceStep::Adjust(_) => true,
         };
-        steps.iter().copied().filter(is_due).collect()
+        // Under a pause what ran before is started again, and nothing else changes.
+        let is_allowed = |step: &ServiceStep| match step {
+            ServiceStep::Start(name) => !self.is_paused() || !replaced(*name),
+            ServiceStep::Stop(_) | ServiceStep::Adjust(_) => !self.is_paused(),
+        };
+        steps.iter().copied().filter(|step| is_due(step) && is_allowed(step)).collect()
+    }
+
+    /// Says whether a step of this turn waits until others are done: DHCP leads clients to HTTP and TFTP, and starts
+    /// once they run.
+    #[must_use]
+    pub fn must_wait(&self, step: ServiceStep) -> bool {
+        let runs = self.running.http == self.wanted.http && self.running.tftp == self.wanted.tftp;
+        step == ServiceStep::Start(ServiceName::Dhcp) && !runs
+    }
+
+    /// A service that runs as it is wanted is up, even if another edit before could not be given to it.
+    fn forget_old_failures(&mut self, steps: &[ServiceStep]) {
+        for (name, health) in &mut self.health {
+            let is_due =
+                |step: &ServiceStep| matches!(step, ServiceStep::Start(due) | ServiceStep::Adjust(due) if due == name);
+            if self.running.has(*name) && !steps.iter().any(is_due) {
+                health.started();
+            }
+        }
     }
 
     fn intend(&mut self, input: SyncInput<'_>) -> NetworkIntent {
@@ -169,17 +207,29 @@ impl NetworkSync {
             self.wanted = ServicePlan::default();
             return NetworkIntent::Waiting;
         };
-        if self.is_deleted {
-            let waits = waits_for_hosts(object, input.hosts_in_work);
-            if waits.is_none() {
-                self.wanted = ServicePlan::default();
-            }
-            return NetworkIntent::Removing(waits);
-        }
-        if object.metadata.annotation(PAUSED).is_some() {
+        let is_forced = object.metadata.annotation(FORCE_REMOVAL).is_some();
+        if object.metadata.annotation(PAUSED).is_some() && !(self.is_deleted && is_forced) {
+            self.intend_once(object, input);
             return NetworkIntent::Paused;
         }
-        self.intend_to_serve(object, input)
+        if !self.is_deleted {
+            return self.intend_to_serve(object, input);
+        }
+        let waits = if is_forced { None } else { waits_for_hosts(input.hosts_in_work) };
+        if waits.is_some() {
+            self.intend_once(object, input);
+        } else {
+            self.wanted = ServicePlan::default();
+        }
+        NetworkIntent::Removing(waits)
+    }
+
+    /// Wants after a start what ran before it, though the object is paused, or waits for its hosts to go.
+    fn intend_once(&mut self, object: &Provisioning, input: SyncInput<'_>) {
+        if self.wanted == ServicePlan::default() {
+            // What is wrong with it is said when it is acted on again.
+            self.intend_to_serve(object, input);
+        }
     }
 
     fn intend_to_serve(&mut self, object: &Provisioning, input: SyncInput<'_>) -> NetworkIntent {
@@ -197,15 +247,16 @@ impl NetworkSync {
         });
         match fault {
             None => {
-                self.wanted = plan;
+                (self.wanted, self.lacks_link) = (plan, false);
                 NetworkIntent::Serving
             }
             Some(ServiceFault::Unserved(why)) => NetworkIntent::Faulty(why),
             Some(fault) => {
-                // An interface that is named and not there: where the old one is still there, the edit is wrong and
-                // changes nothing. Where it vanished, what runs without it goes on.
-                if !self.wanted.link().is_some_and(|link| is_there(link, input.interfaces)) {
-                    self.wanted = plan;
+                // An interface that is named and not there: where the old plan can go on, the edit is wrong and
+                // changes nothing. Where its interface vanished, what runs without it goes on.
+                let vanished = self.wanted.link().is_some_and(|link| !is_there(link, input.interfaces));
+                if vanished || self.wanted == ServicePlan::default() {
+                    (self.wanted, self.lacks_link) = (plan, true);
                 }
                 NetworkIntent::Faulty(fault.to_string())
             }
@@ -213,145 +264,36 @@ impl NetworkSync {
     }
 
     /// Notes how a step ended.
-    pub fn step_done(&mut self, now: Timestamp, step: ServiceStep, done: Result<(), ServiceFailure>) {
+    pub fn step_done(&mut self, uptime: Duration, step: ServiceStep, done: Result<(), ServiceFailure>) {
         match (step, done) {
-            (ServiceStep::Stop(name), _) => self.running.take_from(&ServicePlan::default(), name),
-            (ServiceStep::Start(name), Ok(())) => {
-                self.running.take_from(&self.wanted, name);
-                self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(now)).started();
+            (ServiceStep::Stop(name), _) => {
+                self.running.take_from(&ServicePlan::default(), name);
+                // Its start may have to wait for another service.
+                if let Some(health) = self.health.get_mut(&name).filter(|_| self.wanted.has(name)) {
+                    health.replaced(uptime);
+                }
             }
-            // The service goes on with its old settings, and the next turn tries again.
-            (ServiceStep::Adjust(name), Ok(())) => self.running.take_from(&self.wanted, name),
+            (ServiceStep::Start(name) | ServiceStep::Adjust(name), Ok(())) => {
+                self.running.take_from(&self.wanted, name);
+                self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(uptime)).started();
+            }
+            // A service that could not be adjusted goes on with its old settings, and the next turn tries again.
             (ServiceStep::Start(name) | ServiceStep::Adjust(name), Err(ServiceFailure(why))) => {
-                self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(now)).failed_to_start(now, why);
+                self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(uptime)).failed_to_start(uptime, why);
             }
         }
     }
 
     /// Notes that a service ended by itself.
-    pub fn ended(&mut self, now: Timestamp, name: ServiceName, why: String) {
+    pub fn ended(&mut self, uptime: Duration, name: ServiceName, why: String) {
         self.running.take_from(&ServicePlan::default(), name);
-        self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(now)).crashed(now, why);
+        self.health.entry(name).or_insert_with(|| ServiceHealth::wanted(uptime)).crashed(uptime, why);
     }
 
     /// Returns when time alone asks for another turn.
     #[must_use]
-    pub fn poll_timeout(&self, now: Timestamp) -> Option<Timestamp> {
-        self.health.values().filter_map(|health| health.poll_timeout(now)).min()
-    }
-
-    /// Says how the network is. `address` is how the kept address is, if one is kept, and `may_put` whether the process
-    /// may change interfaces.
-    pub fn report(&mut self, now: Timestamp, address: Option<&AddressState>, may_put: bool) -> SyncReport {
-        let keep = FinalizerStep::Keep;
-        let work_hold = self.work_hold();
-        let report = |reason, message: String, finalizer| SyncReport {
-            reason: Some(reason),
-            message,
-            finalizer,
-            work_hold: work_hold.clone(),
-        };
-        match self.intent.clone() {
-            NetworkIntent::NotInUse => report(
-                SyncReason::UnsupportedPlatform,
-                "this appliance serves its API alone (--api-only), and no machine".to_owned(),
-                self.finalizer_of_stopped(),
-            ),
-            NetworkIntent::Waiting => report(
-                SyncReason::WaitingForProvisioningCr,
-                "waiting for a Provisioning object: apply one to serve a provisioning network".to_owned(),
-                keep,
-            ),
-            NetworkIntent::Paused => SyncReport { reason: None, message: String::new(), finalizer: keep, work_hold },
-            NetworkIntent::Removing(Some(waits)) => report(SyncReason::SyncingResources, waits, keep),
-            NetworkIntent::Removing(None) if self.running == ServicePlan::default() => {
-                let message = "the object is deleted, and its services have stopped".to_owned();
-                report(SyncReason::ResourceNotFound, message, self.finalizer_of_stopped())
-            }
-            NetworkIntent::Removing(None) => {
-                let message = "the object is deleted: its services stop".to_owned();
-                report(SyncReason::ResourceNotFound, message, keep)
-            }
-            NetworkIntent::Serving => self.report_services(now, None, address, may_put),
-            NetworkIntent::Faulty(why) => self.report_services(now, Some(why), address, may_put),
-        }
-    }
-
-    /// Lets a deleted object go, where no service runs any more.
-    fn finalizer_of_stopped(&self) -> FinalizerStep {
-        if self.is_deleted && self.has_finalizer { FinalizerStep::Remove } else { FinalizerStep::Keep }
-    }
-
-    /// Says why no host begins work for which it boots into the agent.
-    fn work_hold(&self) -> Option<WorkHold> {
-        if let Some(cause) = self.bmc_only {
-            return Some(WorkHold::BmcOnly(cause.to_string()));
-        }
-        let why = match &self.intent {
-            NetworkIntent::NotInUse => "this appliance serves its API alone (--api-only)",
-            NetworkIntent::Waiting => "there is no Provisioning object: apply one",
-            NetworkIntent::Removing(_) => "the Provisioning object is deleted",
-            _ if self.running.http.is_some() => return None,
-            NetworkIntent::Faulty(why) => why,
-            NetworkIntent::Serving | NetworkIntent::Paused => "its services have not started yet",
-        };
-        Some(WorkHold::NotServed(format!("no host boots from the provisioning network: {why}")))
-    }
-
-    fn report_services(
-        &mut self,
-        now: Timestamp,
-        fault: Option<String>,
-        address: Option<&AddressState>,
-        may_put: bool,
-    ) -> SyncReport {
-        let kept = self.wanted.address.as_ref();
-        let address_fault = kept.zip(address).and_then(|(kept, state)| address_fault(kept, state, may_put));
-        let mut is_faulty = fault.is_some() || address_fault.is_some();
-        let (mut is_late, mut is_loop) = (false, false);
-        // A step is due, or under way.
-        let mut is_starting = self.running != self.wanted;
-        let mut parts: Vec<String> = fault.into_iter().chain(address_fault).collect();
-        for (name, health) in &mut self.health {
-            let word = name.word();
-            match health.state(now) {
-                ServiceState::Up => {}
-                ServiceState::Starting(None) => is_starting = true,
-                ServiceState::Starting(Some(why)) => {
-                    is_starting = true;
-                    parts.push(format!("could not start {word} yet: {why}"));
-                }
-                ServiceState::Late(why) => {
-                    is_late = true;
-                    parts.push(format!("{word} did not come up within 5 minutes: {why}"));
-                }
-                ServiceState::CrashLoop(why) => {
-                    is_loop = true;
-                    parts.push(format!("{word} keeps ending: {why}"));
-                }
-            }
-        }
-        // An address that the cache has not taken in yet is no success.
-        if let (Some(report), Some(url)) = (&self.os_image, &self.running.image_cache) {
-            let (verdict, text) = report.judge();
-            is_starting |= verdict == OsImageVerdict::Starting || report.url != *url;
-            is_late |= verdict == OsImageVerdict::Late;
-            is_faulty |= verdict == OsImageVerdict::Faulty;
-            parts.extend(text);
-        }
-        let reason = match () {
-            () if is_loop => SyncReason::DeploymentCrashLooping,
-            () if is_late => SyncReason::DeployTimedOut,
-            () if is_faulty => SyncReason::InvalidConfiguration,
-            () if is_starting => SyncReason::SyncingResources,
-            () => SyncReason::DeployComplete,
-        };
-        if parts.is_empty() {
-            parts.push(if is_starting { "services start".to_owned() } else { "all services run".to_owned() });
-            parts.extend(self.bmc_only.map(|cause| cause.to_string()));
-        }
-        let finalizer = if self.has_finalizer { FinalizerStep::Keep } else { FinalizerStep::Add };
-        SyncReport { reason: Some(reason), message: parts.join("; "), finalizer, work_hold: self.work_hold() }
+    pub fn poll_timeout(&self, uptime: Duration) -> Option<Duration> {
+        self.health.values().filter_map(|health| health.poll_timeout(uptime)).min()
     }
 }
 
@@ -366,7 +308,11 @@ fn is_there(link: &ServedLink, interfaces: &[InterfaceFacts]) -> bool {
 fn sensors(object: &Provisioning) -> Option<SensorPlan> {
     let exporter = object.spec.prometheus_exporter.as_ref()?;
     let is_enabled = exporter["enabled"].as_bool().unwrap_or_default();
-    let every_s = exporter["sensorCollectionInterval"].as_u64().and_then(|every| every.try_into().ok()).unwrap_or(60);
+    let every_s = exporter["sensorCollectionInterval"]
+        .as_u64()
+        .and_then(|every| every.try_into().ok())
+        .unwrap_or(60)
+        .max(SENSORS_EVERY_MIN_S);
     let with_alerts = !exporter["disableDefaultPrometheusRules"].as_bool().unwrap_or_default();
     is_enabled.then_some(SensorPlan { every_s, with_alerts })
 }

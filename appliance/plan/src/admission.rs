@@ -80,6 +80,11 @@ impl<K: Ord + Clone> Slots<K> {
         self.uncounted.as_ref().is_some_and(BTreeSet::is_empty)
     }
 
+    /// The hosts that have a slot.
+    pub fn busy(&self) -> impl Iterator<Item = &K> {
+        self.busy.keys()
+    }
+
     /// Whether the host may take a slot in its next step; one that is free is kept for it until
     /// [`Slots::update_slot`]. `has`: its memory says that it has one, which it keeps.
     pub fn offer(&mut self, host: &K, has: bool, deletes: bool) -> SlotOffer {

@@ -191,7 +191,7 @@ fn of_timeline(phase: HostPhase, timeline: &[TimelineEvent]) -> Vec<PhaseSpan> {
 /// How long a phase usually takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypicalDuration {
-    /// Of how many earlier ones.
+    /// Counts the earlier ones that it is from.
     pub samples: usize,
     /// Half of them took no longer.
     pub median: SignedDuration,

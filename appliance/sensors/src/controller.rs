@@ -119,7 +119,7 @@ impl SensorController {
     /// Reads in rounds until it is dropped; then nothing is known of sensors any more.
     ///
     /// # Errors
-    /// When a reading panicked.
+    /// Never; it does not end. A reading that panics is one that failed.
     pub async fn read_rounds(&self, mut settings: watch::Receiver<SensorSettings>) -> Result<(), ControllerError> {
         let now = *settings.borrow_and_update();
         *lock(&self.0.samples) = Some(SensorSamples::new(now));
@@ -143,7 +143,7 @@ impl SensorController {
             let runtime = &self.0.config.runtime;
             tokio::select! {
                 biased;
-                Some(one) = endings.recv() => rounds.take_end(one).await?,
+                Some(one) = endings.recv() => rounds.take_end(one).await,
                 () = self.0.hosts_changed.notified() => {}
                 Ok(()) = settings.changed() => {
                     let settings = *settings.borrow_and_update();
@@ -275,13 +275,16 @@ impl SensorRounds<'_> {
         next.map_or(latest, |at| at.min(latest))
     }
 
-    async fn take_end(&mut self, one: EndedReading) -> Result<(), ControllerError> {
+    async fn take_end(&mut self, one: EndedReading) {
         let EndedReading { key, number, began, at, end: SensorReadingResult { layout, result } } = one;
         if self.readings.get(&key).is_none_or(|running| running.number != number) {
-            return Ok(());
+            return;
         }
-        if let Some(running) = self.readings.remove(&key) {
-            running.ending.await?;
+        if let Some(running) = self.readings.remove(&key)
+            && let Err(error) = running.ending.await
+        {
+            // What one BMC answers is not to end the sensors of all hosts.
+            tracing::error!(host = %key, %error, "a reading of the sensors of a host ended badly; it is tried again later");
         }
         self.layouts.insert(key.clone(), layout);
         let outcome = match result {
@@ -303,7 +306,6 @@ impl SensorRounds<'_> {
         };
         self.schedule.ended(&key, self.uptime(), outcome);
         self.publish(&key);
-        Ok(())
     }
 
     fn set_settings(&mut self, settings: SensorSettings) {
@@ -325,3 +327,6 @@ impl SensorRounds<'_> {
         lock(&self.parts.samples).as_mut().map(with)
     }
 }
+
+#[cfg(test)]
+mod tests;

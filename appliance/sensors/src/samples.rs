@@ -74,7 +74,8 @@ impl HostSampleState {
 pub struct HostSample {
     pub key: HostKey,
     pub state: HostSampleState,
-    /// When the newest reading was taken.
+    /// When the newest reading was taken. Of a host that is stale and was never read it is 1970, so that an alert on old
+    /// readings fires for it as well.
     pub at: Option<Timestamp>,
     /// The sensors of a fresh reading; of any other one none are shown.
     pub sensors: Arc<[Sensor]>,
@@ -199,10 +200,11 @@ impl SensorSamples {
                 (None, None) => HostSampleState::Awaited,
             };
             let shown = host.last.as_ref().filter(|_| state == HostSampleState::Fresh);
+            let never = (state == HostSampleState::Stale).then_some(Timestamp::UNIX_EPOCH);
             HostSample {
                 key: key.clone(),
                 state,
-                at: host.last.as_ref().map(|last| last.word.at),
+                at: host.last.as_ref().map(|last| last.word.at).or(never),
                 sensors: shown.map_or_else(|| Arc::from([]), |last| Arc::clone(&last.sensors)),
             }
         };
@@ -282,7 +284,10 @@ mod tests {
         samples.add(&key("a"), "1", second(0));
         samples.add(&key("b"), "2", second(0));
         samples.not_offered(&key("b"), "the BMC speaks IPMI");
+        assert_eq!(samples.survey().hosts[0].at, None);
         assert_eq!(samples.expire(second(300)), [key("a")]);
+        let hosts = samples.survey().hosts;
+        assert_eq!((hosts[0].at, hosts[1].at), (Some(Timestamp::UNIX_EPOCH), None), "the alert sees it");
         assert_eq!(samples.inputs(&key("a")).unwrap().1, SensorInputs::Stale(None));
         assert_eq!((state(&samples, "b"), samples.poll_timeout()), ("not-offered", None));
         samples.remove(&key("b"));

@@ -93,7 +93,7 @@ impl ImageFiles {
         };
         if name.ends_with(SUMS_SUFFIX) {
             let file = file.trim_end_matches(SUMS_SUFFIX);
-            return Some(text(StatusCode::OK, format!("{}  {file}\n", meta.stream_sha256)));
+            return Some(text(StatusCode::OK, format!("{}  {file}", meta.stream_sha256)));
         }
         let location = format!("{IMAGES_PATH}{}{IMAGE_SUFFIX}", meta.stream_sha256);
         let mut response = text(StatusCode::FOUND, "the stream is at the address in Location");

@@ -52,9 +52,9 @@ impl Default for CachedOsImage {
 /// How a request for an image means the cached one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CachedImageMatch {
-    /// By the path at which this appliance serves it; the name in the path.
+    /// The path at which this appliance serves it names it; this is the name in it.
     Path(String),
-    /// By its digest.
+    /// Its digest names it.
     Digest,
 }
 

@@ -38,6 +38,10 @@ impl NetworkServices for UnservedNetwork {
         Box::pin(async {})
     }
 
+    fn planned<'a>(&'a self, _: &'a ServicePlan) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
     fn ended(&self) -> BoxFuture<'_, (ServiceName, String)> {
         Box::pin(std::future::pending())
     }
@@ -64,8 +68,8 @@ impl NetworkSurroundings for UnservedNetwork {
         false
     }
 
-    fn hosts_in_work(&self) -> Vec<String> {
-        Vec::new()
+    fn hosts_in_work(&self) -> Option<Vec<String>> {
+        Some(Vec::new())
     }
 }
 

@@ -32,10 +32,14 @@ const DEPTH_MAX: usize = 64;
 /// The part of an artifact that is written to disks.
 const DISK: &str = "disk";
 
-/// What any object refers to, outside of its metadata.
+/// What any object refers to, outside of its metadata. A network that is deleted takes its OS image along: hosts that
+/// are written with it name it themselves.
 #[must_use]
 pub fn of_object(object: &Value) -> InUse {
     let mut found = InUse::default();
+    if object["kind"] == "Provisioning" && !object["metadata"]["deletionTimestamp"].is_null() {
+        return found;
+    }
     for (part, value) in object.as_object().into_iter().flatten() {
         if part != "metadata" {
             walk(value, DEPTH_MAX, &mut found);
@@ -165,8 +169,10 @@ mod tests {
         let journal = json!({"memory": {"plan": {"steps": [{"write": {"raw": digest("given").to_string()}}]}}});
         assert!(of_object(&journal).digests.contains(&digest("given")));
         let url = format!("https://a/os.qcow2.gz?sha256={}", digest("cached"));
-        let provisioning = json!({"spec": {"provisioningOSDownloadURL": url}});
+        let mut provisioning = json!({"kind": "Provisioning", "spec": {"provisioningOSDownloadURL": url}});
         assert!(of_object(&provisioning).digests.contains(&digest("cached")));
+        provisioning["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(of_object(&provisioning), InUse::default(), "it takes its image along");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) async fn modes(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
     set_mode(lab, "Unmanaged").await?;
     let silent_from = watch.heard();
     let at = written_bytes(lab).await?;
+    let ended = lab.view(WRITTEN).await?.count("write_end");
+    ensure!(ended == 0, "the write ended before the mode changed: the image is too small for this disk");
     wait_written(lab, at / MIB + 16).await?;
     print_status("Unmanaged: the write goes on");
     set_mode(lab, "Disabled").await?;

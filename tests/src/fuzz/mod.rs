@@ -40,6 +40,7 @@ mod pools;
 mod protobuf;
 mod qcow2;
 mod receipts;
+mod redaction;
 mod redfish;
 mod routes;
 mod selectors;
@@ -106,6 +107,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "signature", check: signature::check, seeds: signature::seeds },
     Target { name: "lldp", check: lldp::check, seeds: lldp::seeds },
     Target { name: "arp", check: arp::check, seeds: arp::seeds },
+    Target { name: "redaction", check: redaction::check, seeds: redaction::seeds },
 ];
 
 #[must_use]

@@ -39,13 +39,6 @@ fn add_host(field: &Field, runtime: &tokio::runtime::Runtime) -> Fake {
     fake
 }
 
-fn export(field: &Field, exporter: &Value) {
-    field.apply(&json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning", "metadata": {"name": "provisioning-configuration"},
-        "spec": {"prometheusExporter": exporter},
-    }));
-}
-
 /// Reads the metrics as Prometheus does, from this thread's namespace.
 fn metrics(field: &Field) -> String {
     let mut roots = rustls::RootCertStore::empty();
@@ -86,7 +79,7 @@ fn sensors_are_metrics_and_a_condition_until_they_are_switched_off() {
         assert!(!metrics(field).contains("baremetal_"), "nothing is read before it is asked for");
         fake.state().sensors.set_fan_health(1, "Critical");
 
-        export(field, &json!({"enabled": true}));
+        field.edit_network(&json!({"prometheusExporter": {"enabled": true}}));
         let labels = |sensor: &str| {
             format!(r#"{{namespace="default",host="c01",node_name="default~c01",sensor_id="{sensor}"}}"#)
         };
@@ -109,12 +102,12 @@ fn sensors_are_metrics_and_a_condition_until_they_are_switched_off() {
         assert_eq!((&shown["status"], &shown["reason"]), (&json!("False"), &json!("Critical")), "{shown}");
         assert_eq!(fake.state().logins_refused, 0);
 
-        export(field, &json!({"enabled": true, "disableDefaultPrometheusRules": true}));
+        field.edit_network(&json!({"prometheusExporter": {"enabled": true, "disableDefaultPrometheusRules": true}}));
         until_metrics(field, "the default alerts are silent", |text| {
             text.contains("firesteel_sensor_default_alerts 0")
         });
 
-        export(field, &json!({"enabled": false}));
+        field.edit_network(&json!({"prometheusExporter": {"enabled": false}}));
         until_metrics(field, "the sensors are gone", |text| {
             !text.contains("baremetal_") && !text.contains("firesteel_sensor")
         });

@@ -14,8 +14,7 @@ use crate::administrator::{Administrator, named, settle, wait_until};
 use crate::talk::{Connection, Request};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_firesteel-tested");
-/// What the log says when all listens that will.
-const ALONE: &str = "Firesteel serves its API, and no machine";
+const NETWORK: &str = "/apis/metal3.io/v1alpha1/provisionings/provisioning-configuration";
 
 /// Ports that are served in this network namespace: UDP as it is bound, TCP as it is listened on.
 fn ports() -> (Vec<u16>, Vec<u16>) {
@@ -91,10 +90,16 @@ fn from_a_database_that_cannot_be_opened_nothing_is_given() {
             }
             fs::write(&leases, [0x5a; 8192]).unwrap();
         });
-        appliance.wait_for_log(ALONE);
-        assert!(appliance.log().contains("leases.db"), "{}", appliance.log());
-        assert_eq!(Administrator::of(&appliance).get("/api/v1/namespaces/default").0, 200);
-        nothing_is_served_but_the_api();
+        let mut owner = Administrator::of(&appliance);
+        wait_until("a network that names the lease file", || {
+            let (code, network) = owner.get(NETWORK);
+            let conditions = network["status"]["conditions"].to_string();
+            code == 200 && conditions.contains("could not start dhcp yet") && conditions.contains("leases.db")
+        });
+        assert_eq!(owner.get("/api/v1/namespaces/default").0, 200);
+        let script = script();
+        assert!(!script.contains("/boot/"), "it is not known which machine has which address: {script}");
+        assert!(!ports().0.contains(&67), "no address is leased twice");
     });
 }
 
@@ -151,9 +156,9 @@ fn a_damaged_network_and_a_damaged_journal_freeze_and_are_deleted_unread() {
         assert_eq!(code, 200, "its journal is no garbage: {journal_now}");
 
         appliance.kill_and_start_again_after(|| alter(&database, "provisionings", "provisioning-configuration"));
-        appliance.wait_for_log(ALONE);
+        appliance.wait_for_log("no network is served until it is there again");
         let mut owner = Administrator::of(&appliance);
-        let (code, status) = owner.get("/apis/metal3.io/v1alpha1/provisionings/provisioning-configuration");
+        let (code, status) = owner.get(NETWORK);
         assert_eq!(code, 500, "{status}");
         nothing_is_served_but_the_api();
     });

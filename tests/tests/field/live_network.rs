@@ -7,10 +7,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use firesteel_tests::agent_line::token_of;
 use firesteel_tests::network::{ADDRESS, ip};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::network::{Field, RELAY, discover, judge, with_field};
+use crate::network::{Field, RELAY, discover, judge, mac, with_field};
 
 const DHCP: u16 = 67;
 const TFTP: u16 = 69;
@@ -36,21 +37,6 @@ fn sockets() -> BTreeMap<u16, u64> {
     found
 }
 
-/// Gives the network other fields, and waits until it is served so.
-fn edit(field: &Field, fields: &Value) {
-    let mut object = json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
-        "metadata": {"name": "provisioning-configuration"},
-        "spec": {
-            "provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": ADDRESS,
-            "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199",
-        },
-    });
-    object["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    field.apply(&object);
-    field.appliance.wait_until_network_is_served();
-}
-
 /// Asks for something that is not there, on a connection that is open already.
 fn is_answered(stream: &mut TcpStream) -> bool {
     stream.write_all(b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n").is_ok()
@@ -63,16 +49,24 @@ fn another_mode_starts_and_stops_what_it_means_while_connections_stay() {
         let leased = field.lease(&discover(1, CLASS, &[0]));
         let mut stream = field.there(|| TcpStream::connect(SocketAddr::from((ADDRESS, HTTP))).unwrap());
         assert!(is_answered(&mut stream));
+        // While we lease addresses, an asker without a lease is no host.
+        let has_token = |from: Ipv4Addr, machine: u8| {
+            let dashed = mac(machine).to_string().replace(':', "-");
+            let (_, script) = field.get(from, &format!("/boot.ipxe?mac={dashed}&platform=pcbios"));
+            token_of(&script).is_some()
+        };
+        assert!(has_token(leased, 1) && !has_token(RELAY, 2));
         let managed = sockets();
         assert_eq!(managed.keys().copied().collect::<Vec<_>>(), [DHCP, TFTP, HTTP]);
         for (mode, ports) in [("Unmanaged", vec![TFTP, HTTP]), ("Disabled", vec![HTTP])] {
-            edit(field, &json!({"provisioningNetwork": mode}));
+            field.edit_network(&json!({"provisioningNetwork": mode}));
             let now = sockets();
             assert_eq!(now.keys().copied().collect::<Vec<_>>(), ports, "{mode}");
             assert!(now.iter().all(|(port, inode)| managed[port] == *inode), "{mode}: no other socket was opened anew");
             assert!(is_answered(&mut stream), "{mode}");
+            assert!(has_token(RELAY, 3), "{mode}: an address of another server's is a host's");
         }
-        edit(field, &json!({}));
+        field.edit_network(&json!({}));
         let again = sockets();
         assert_eq!(again.keys().copied().collect::<Vec<_>>(), [DHCP, TFTP, HTTP]);
         assert_eq!(again[&HTTP], managed[&HTTP]);
@@ -92,9 +86,9 @@ fn a_range_changes_without_a_start_and_leases_in_both_stay() {
         let first = field.obtain(&discover(1, CLASS, &[0]));
         let before = sockets();
         let beside = if first.octets()[3] < 150 { "10.77.0.90,10.77.0.160" } else { "10.77.0.140,10.77.0.210" };
-        edit(field, &json!({"provisioningDHCPRange": beside}));
+        field.edit_network(&json!({"provisioningDHCPRange": beside}));
         assert_eq!(field.obtain(&discover(1, CLASS, &[0])), first);
-        edit(field, &json!({"provisioningDHCPRange": "10.77.0.20,10.77.0.21"}));
+        field.edit_network(&json!({"provisioningDHCPRange": "10.77.0.20,10.77.0.21"}));
         let moved = field.obtain(&discover(2, CLASS, &[0]));
         judge(
             "an edit of the range: a new machine's address",
@@ -139,9 +133,9 @@ fn an_address_that_is_removed_by_hand_comes_back() {
 fn another_address_is_put_and_what_was_put_is_taken_back() {
     with_field(|field| {
         let other = Ipv4Addr::new(10, 77, 0, 9);
-        edit(field, &json!({"provisioningIP": other}));
+        field.edit_network(&json!({"provisioningIP": other}));
         assert!(has_address(other) && has_address(ADDRESS), "an address that was there before is no one's to remove");
-        edit(field, &json!({}));
+        field.edit_network(&json!({}));
         until(field, || !has_address(other));
         assert!(has_address(ADDRESS));
         let leased = field.lease(&discover(1, CLASS, &[0]));

@@ -76,6 +76,8 @@ impl Site {
     pub(crate) fn get(&self, path: &str) -> (u16, Vec<u8>, Option<String>) {
         let url = format!("http://{ADDRESS}:8080{path}");
         runtime().block_on(async move {
+            // Another test may have installed one.
+            drop(rustls::crypto::ring::default_provider().install_default());
             let policy = reqwest::redirect::Policy::none();
             let client = reqwest::Client::builder().no_proxy().redirect(policy).build().unwrap();
             // After a start the API is there before the listeners for machines are.

@@ -23,7 +23,7 @@ const MOVED_FOUND_FOR: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug, Default)]
 pub struct SensorLayout {
     pub(super) found_at: Option<Instant>,
-    /// A resource that was found is not there any more.
+    /// A resource that was found is not there any more, or not all were looked at.
     pub(super) is_moved: bool,
     pub(super) paths: SensorPaths,
     pub(super) drives: Vec<DriveSlot>,
@@ -54,11 +54,11 @@ pub(super) struct SensorMembers {
     pub(super) left_out: usize,
 }
 
-/// A drive, and what it said last.
+/// A drive, and what it said last: nothing, where its bay is empty.
 #[derive(Clone, Debug)]
 pub(super) struct DriveSlot {
     pub(super) path: String,
-    pub(super) last: Option<(Sensor, Instant)>,
+    pub(super) last: Option<(Option<Sensor>, Instant)>,
 }
 
 impl SensorLayout {
@@ -66,6 +66,17 @@ impl SensorLayout {
     pub(super) fn is_old(&self, now: Instant) -> bool {
         let longest = if self.is_moved { MOVED_FOUND_FOR } else { FOUND_FOR };
         self.found_at.is_none_or(|at| now.duration_since(at) >= longest)
+    }
+
+    /// Takes in what was found. A search that was cut short does not replace a whole one whose resources are still there,
+    /// and is repeated soon.
+    pub(super) fn take(&mut self, paths: SensorPaths, drives: Vec<String>, is_cut: bool, now: Instant) {
+        let is_whole_known = self.found_at.is_some() && !self.is_moved;
+        if !(is_cut && is_whole_known) {
+            self.paths = paths;
+            self.set_drives(drives);
+        }
+        (self.found_at, self.is_moved) = (Some(now), is_cut);
     }
 
     /// Takes in the drives that are there now; what is known of those that stay is kept.
@@ -91,7 +102,7 @@ impl SensorLayout {
     }
 
     /// Returns what the drives said that were asked lately.
-    pub(super) fn known_drives(&self, now: Instant) -> Vec<Sensor> {
+    pub(super) fn known_drives(&self, now: Instant) -> Vec<Option<Sensor>> {
         let last = self.drives.iter().filter_map(|slot| slot.last.as_ref());
         last.filter(|(_, at)| now.duration_since(*at) < DRIVE_KEPT).map(|(sensor, _)| sensor.clone()).collect()
     }
@@ -135,11 +146,28 @@ mod tests {
             value: None,
             health: Some(SensorHealth::Critical),
         };
-        layout.drives[1].last = Some((sensor.clone(), Instant::now()));
-        assert_eq!(layout.known_drives(Instant::now()), vec![sensor.clone()]);
+        layout.drives[1].last = Some((Some(sensor.clone()), Instant::now()));
+        assert_eq!(layout.known_drives(Instant::now()), vec![Some(sensor.clone())]);
         layout.set_drives(vec!["/redfish/v1/Drives/1".to_owned(), "/redfish/v1/Drives/7".to_owned()]);
-        assert_eq!(layout.known_drives(Instant::now()), vec![sensor], "a drive that stays is still known");
+        assert_eq!(layout.known_drives(Instant::now()), vec![Some(sensor)], "a drive that stays is still known");
         let later = Instant::now() + DRIVE_KEPT;
         assert_eq!(layout.known_drives(later), Vec::new());
+    }
+
+    #[test]
+    fn a_search_that_was_cut_short_is_repeated_soon_and_hides_nothing_that_is_there() {
+        let found = |path: &str| SensorPaths { thermal: vec![path.to_owned()], ..SensorPaths::default() };
+        let (mut layout, now) = (SensorLayout::default(), Instant::now());
+        let after = |time: Duration| now + time;
+        layout.take(found("a"), Vec::new(), true, now);
+        assert_eq!((layout.paths.thermal.as_slice(), layout.is_old(now)), (["a".to_owned()].as_slice(), false));
+        assert!(layout.is_old(after(MOVED_FOUND_FOR)), "it was cut short");
+        layout.take(found("b"), Vec::new(), false, after(MOVED_FOUND_FOR));
+        assert!(!layout.is_old(after(FOUND_FOR)) && layout.is_old(after(FOUND_FOR + MOVED_FOUND_FOR)));
+        layout.take(SensorPaths::default(), Vec::new(), true, after(2 * FOUND_FOR));
+        assert_eq!(layout.paths.thermal, ["b"], "what was found whole stays");
+        assert!(layout.is_old(after(2 * FOUND_FOR + MOVED_FOUND_FOR)));
+        layout.take(found("c"), Vec::new(), true, after(3 * FOUND_FOR));
+        assert_eq!(layout.paths.thermal, ["c"], "but not twice");
     }
 }

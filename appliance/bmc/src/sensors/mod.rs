@@ -107,7 +107,7 @@ pub struct Sensor {
 /// All sensors of a machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SensorReading {
-    /// Sorted by kind, and within a kind as the BMC lists them.
+    /// The sensors by kind, and within a kind as the BMC lists them.
     pub sensors: Vec<Sensor>,
     /// What the BMC says of the whole machine.
     pub system: Option<SensorHealth>,

@@ -172,7 +172,7 @@ pub(crate) fn check(body: &[u8]) {
     power(&found, &mut list);
     let single = [single_sensor, fan, power_supply, environment, drive];
     single.iter().filter_map(|read| read(&found)).for_each(|sensor| list.push(sensor));
-    drop(rolled_up(&found["Status"]));
+    let _health = rolled_up(&found["Status"]);
     let (sensors, _) = list.finish();
     assert!(sensors.len() <= super::SENSORS_MAX, "the number of sensors is bounded");
     let mut names = std::collections::BTreeSet::new();

@@ -99,7 +99,7 @@ struct ExplainedPhase {
     seconds: i64,
     /// Earlier ones that came to their end without an error.
     samples: usize,
-    /// Absent if there are too few.
+    /// Is absent if there are too few.
     typical: Option<ExplainedTypical>,
     /// Nine of ten took no longer than this one takes by now.
     is_longer_than_usual: bool,

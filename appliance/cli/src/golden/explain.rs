@@ -25,26 +25,33 @@ fn journal_of(memory: Value, events: &[(&str, i64)]) -> HostJournal {
     journal
 }
 
-#[test]
-fn explain_says_what_a_host_waits_for_what_is_typical_and_what_to_do() {
-    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+/// Six hosts of which each was provisioned once.
+fn history() -> PhaseHistory {
     let mut history = PhaseHistory::default();
     for seconds in [110, 100, 120, 130, 90, 100] {
         let events = [("ProvisioningStarted", 0), ("write_start", 10), ("write_end", 10 + seconds / 2)];
         history.add(&journal_of(Value::Null, &[&events[..], &[("ProvisioningComplete", seconds)]].concat()));
     }
+    history
+}
+
+fn reason(text: &str, since: &str) -> Option<JournalReason> {
+    Some(JournalReason { text: text.into(), location: "host/x.rs:1".into(), since: since.parse().unwrap() })
+}
+
+#[test]
+fn explain_says_what_a_host_waits_for_and_what_is_typical() {
+    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+    let history = history();
     let events = [("ProvisioningStarted", 60), ("NetBoot", 61), ("agent_hello", 100), ("write_start", 110)];
     let memory =
         json!({"state": {"name": "provisioning"}, "since": "2026-01-01T00:01:00Z", "deadline": "2026-01-01T00:40:00Z"});
     let mut journal = journal_of(memory, &events);
-    let reason = |text: &str, since: &str| {
-        Some(JournalReason { text: text.into(), location: "host/x.rs:1".into(), since: since.parse().unwrap() })
-    };
     journal.status.reason = reason(
         "writing the image to /dev/nvme0n1 (model QEMU NVMe Ctrl, serial LAB01DISK0, 4.29 GB)",
         "2026-01-01T00:01:50Z",
     );
-    let mut host = machine("rack1-01", "provisioning", "");
+    let host = machine("rack1-01", "provisioning", "");
     let known = ExplainedHost { host: &host, journal: &journal, history: &history, halts: &[] };
     let explanation = HostExplanation::of(known, now);
     let words = [
@@ -55,9 +62,14 @@ fn explain_says_what_a_host_waits_for_what_is_typical_and_what_to_do() {
     ];
     compare_outputs("explain_late", &words, |width| explanation.render(now, width));
     compare("explain_late.json", &(serde_json::to_string_pretty(&explanation).unwrap() + "\n"));
+}
 
+#[test]
+fn explain_says_what_holds_a_host_and_what_to_do() {
+    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+    let history = history();
     let error = format!("could not fetch the image: 404 Not Found ({LONG_URL})");
-    host = machine("rack1-02", "provisioning", &error);
+    let mut host = machine("rack1-02", "provisioning", &error);
     host.metadata.annotations.insert("firesteel.dev/lock".into(), "audit".into());
     let hint = "the host was switched on, and nothing was heard of it for more than 5 minutes since 00:01:01: check cable, \
                 VLAN and boot order";

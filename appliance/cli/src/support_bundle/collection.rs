@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use firesteel_redaction::{Redactor, secret_types};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::archive::BundleArchive;
-use super::listing::{BundleScope, ObjectPages, ServedKind};
-use super::redaction::Redactor;
-use super::secret_types;
+use super::listing::{BundleScope, OBJECTS_MAX, ObjectPages, ServedKind};
 use crate::ApiClient;
 use crate::client::{code_of, with_query};
 use crate::table::clean;
@@ -20,8 +19,6 @@ use crate::table::clean;
 const TEXT_BYTES_MAX: usize = 16 << 20;
 /// The most hosts whose logs are fetched: each takes three requests.
 const LOGGED_HOSTS_MAX: usize = 2_000;
-/// The most pages of one kind: 200,000 objects.
-const PAGES_MAX: usize = 2_000;
 const NOT_FOUND: u16 = 404;
 const UNAVAILABLE: u16 = 503;
 /// The longest reason that is listed.
@@ -53,8 +50,7 @@ pub(super) struct BundleCollection<'a> {
     /// What the ClusterOperators name as theirs.
     pub(super) related: Vec<Value>,
     hosts: BTreeSet<HostName>,
-    ends_at: Instant,
-    limit: Duration,
+    pub(super) time: BundleTime,
 }
 
 impl<'a> BundleCollection<'a> {
@@ -74,8 +70,7 @@ impl<'a> BundleCollection<'a> {
             collected: BTreeSet::new(),
             related: Vec::new(),
             hosts: BTreeSet::new(),
-            ends_at: time.ends_at,
-            limit: time.limit,
+            time,
         }
     }
 
@@ -83,16 +78,6 @@ impl<'a> BundleCollection<'a> {
     pub(super) fn miss(&mut self, what: &str, why: &str) {
         let why = clean(&why[..why.floor_char_boundary(WHY_BYTES_MAX)]);
         self.missing.push(MissingPart { what: clean(what), why });
-    }
-
-    /// Waits for an answer, as long as there is time.
-    async fn within<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        match timeout_at(self.ends_at, work).await {
-            Ok(done) => done,
-            Err(_) => {
-                Err(anyhow::anyhow!("the time of {} s is over: give a longer one with --timeout", self.limit.as_secs()))
-            }
-        }
     }
 
     /// Collects all objects of a kind, a file for each page.
@@ -103,11 +88,12 @@ impl<'a> BundleCollection<'a> {
         let resource = kind.resource();
         let scope = self.scope;
         let mut pages = ObjectPages::new(self.client, kind, scope);
-        for number in 1..=PAGES_MAX + 1 {
-            let page = match self.within(pages.next(scope)).await {
-                Ok(Some(page)) if number <= PAGES_MAX => page,
+        let pages_max = kind.pages_max();
+        for number in 1..=pages_max + 1 {
+            let page = match self.time.within(pages.next(scope)).await {
+                Ok(Some(page)) if number <= pages_max => page,
                 Ok(Some(_)) => {
-                    self.miss(&resource, &format!("there are more than {PAGES_MAX} pages of them"));
+                    self.miss(&resource, &format!("there are more than {OBJECTS_MAX} of them"));
                     break;
                 }
                 Ok(None) => break,
@@ -130,7 +116,9 @@ impl<'a> BundleCollection<'a> {
 
     /// Cleans and adds a page of objects; says whether there was room for it.
     fn page(&mut self, name: &str, mut page: Vec<Value>) -> anyhow::Result<bool> {
+        self.redactor.begin_part();
         for (index, object) in page.iter_mut().enumerate() {
+            self.redactor.begin_object();
             self.take_note(object);
             secret_types::drop_field_sets(object);
             for place in secret_types::remove(object) {
@@ -138,8 +126,9 @@ impl<'a> BundleCollection<'a> {
             }
             self.redactor.clean_value(name, &format!("/items/{index}"), object);
         }
+        let shows = page.iter().any(|object| self.redactor.shows_in_value(object));
         let list = json!({"apiVersion": "v1", "kind": "List", "items": page});
-        self.add(name, &serde_json::to_vec_pretty(&list)?)
+        self.add(name, &serde_json::to_vec_pretty(&list)?, shows)
     }
 
     /// Takes note of hosts, whose logs come later, and of what belongs to an operator.
@@ -166,8 +155,10 @@ impl<'a> BundleCollection<'a> {
         if start > 0 {
             self.miss(name, &format!("its first {start} bytes are left out"));
         }
+        self.redactor.begin_part();
         let clean = self.redactor.clean_lines(name, &text[start..]);
-        self.add(name, clean.as_bytes()).map(|_| ())
+        let shows = self.redactor.shows(&clean);
+        self.add(name, clean.as_bytes(), shows).map(|_| ())
     }
 
     /// Adds a value of JSON.
@@ -175,8 +166,10 @@ impl<'a> BundleCollection<'a> {
     /// # Errors
     /// When the archive cannot be written.
     pub(super) fn value(&mut self, name: &str, mut value: Value) -> anyhow::Result<()> {
+        self.redactor.begin_part();
         self.redactor.clean_value(name, "", &mut value);
-        self.add(name, &serde_json::to_vec_pretty(&value)?).map(|_| ())
+        let shows = self.redactor.shows_in_value(&value);
+        self.add(name, &serde_json::to_vec_pretty(&value)?, shows).map(|_| ())
     }
 
     /// Fetches a text, and adds it.
@@ -184,7 +177,7 @@ impl<'a> BundleCollection<'a> {
     /// # Errors
     /// When the archive cannot be written.
     pub(super) async fn fetch_text(&mut self, name: &str, path: &str) -> anyhow::Result<()> {
-        match self.within(self.client.text(path)).await {
+        match self.time.within(self.client.text(path)).await {
             Ok(text) => self.text(name, &text),
             Err(error) => {
                 self.miss(name, &format!("{error:#}"));
@@ -198,7 +191,7 @@ impl<'a> BundleCollection<'a> {
     /// # Errors
     /// When the archive cannot be written.
     pub(super) async fn fetch_value(&mut self, name: &str, path: &str) -> anyhow::Result<()> {
-        match self.within(self.client.get(path)).await {
+        match self.time.within(self.client.get(path)).await {
             Ok(value) => self.value(name, value),
             // An appliance that serves no machine says so: that is what it has to say.
             Err(error) if code_of(&error) == Some(UNAVAILABLE) => {
@@ -217,7 +210,7 @@ impl<'a> BundleCollection<'a> {
     /// When the archive cannot be written.
     pub(super) async fn fetch_readiness(&mut self) -> anyhow::Result<()> {
         let name = "appliance/readyz.txt";
-        match self.within(self.client.text_of_any_code("/readyz")).await {
+        match self.time.within(self.client.text_of_any_code("/readyz")).await {
             Ok(answer) => self.text(name, &format!("HTTP {}\n{}", answer.code, answer.text)),
             Err(error) => {
                 self.miss(name, &format!("{error:#}"));
@@ -242,7 +235,7 @@ impl<'a> BundleCollection<'a> {
                 let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log");
                 let query = [("container", source.to_owned()), ("timestamps", "true".to_owned())];
                 let file = format!("hosts/{namespace}/{name}/{source}.log");
-                match self.within(self.client.text(&with_query(&path, &query))).await {
+                match self.time.within(self.client.text(&with_query(&path, &query))).await {
                     Ok(text) => self.text(&file, &text)?,
                     // The host went away meanwhile.
                     Err(error) if code_of(&error) == Some(NOT_FOUND) => break,
@@ -257,11 +250,11 @@ impl<'a> BundleCollection<'a> {
         Ok(())
     }
 
-    /// Adds a file that was cleaned; says whether there was room for it.
-    fn add(&mut self, name: &str, content: &[u8]) -> anyhow::Result<bool> {
-        if self.redactor.shows(content) {
+    /// Adds a file that was cleaned, unless it still shows a value; says whether there was room for it.
+    fn add(&mut self, name: &str, content: &[u8], shows: bool) -> anyhow::Result<bool> {
+        if shows {
             self.miss(name, "it still showed a value of a Secret after it was cleaned");
-            return Ok(false);
+            return Ok(true);
         }
         if !self.archive.has_room_for(content.len()) {
             let gib = super::archive::BUNDLE_BYTES_MAX >> 30;
@@ -276,13 +269,63 @@ impl<'a> BundleCollection<'a> {
 /// How long a bundle may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BundleTime {
-    pub(super) ends_at: Instant,
-    pub(super) limit: Duration,
+    ends_at: Instant,
+    limit: Duration,
 }
 
 impl BundleTime {
     /// Begins now.
     pub(super) fn start(limit: Duration) -> Self {
         Self { ends_at: Instant::now() + limit, limit }
+    }
+
+    /// Waits for an answer, as long as there is time.
+    ///
+    /// # Errors
+    /// When the answer is one, or the time is over.
+    pub(super) async fn within<T>(self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        match timeout_at(self.ends_at, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                Err(anyhow::anyhow!("the time of {} s is over: give a longer one with --timeout", self.limit.as_secs()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_redaction::SecretSearch;
+
+    use super::*;
+
+    /// A page that still showed a value ended the list of its kind, and nothing named the pages behind it.
+    #[test]
+    fn a_page_that_still_shows_a_value_is_missing_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = BundleArchive::create(&folder.path().join("a.tar.gz"), "bundle", 0).unwrap();
+        let values = BTreeSet::from([b"hunter22".to_vec(), b"x(removed)".to_vec()]);
+        let redactor = Redactor::new(SecretSearch::new(&values).unwrap()).unwrap();
+        let client = ApiClient::without_tls("http://127.0.0.1:1");
+        let time = BundleTime::start(Duration::from_secs(60));
+        let scope = BundleScope::Everything { own: "default" };
+        let mut collection = BundleCollection::new(&client, scope, archive, redactor, time);
+        assert!(collection.page("objects/a-001.json", vec![json!({"a": "xhunter22"})]).unwrap(), "there was room");
+        assert!(collection.page("objects/a-002.json", vec![json!({"a": "hunter22"})]).unwrap());
+        let missing = [MissingPart {
+            what: "objects/a-001.json".into(),
+            why: "it still showed a value of a Secret after it was cleaned".into(),
+        }];
+        assert_eq!(collection.missing, missing);
+        let names: Vec<&str> = collection.archive.files().iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["objects/a-002.json"]);
+    }
+
+    #[tokio::test]
+    async fn no_answer_is_waited_for_when_the_time_is_over() {
+        let time = BundleTime::start(Duration::ZERO);
+        let error = time.within(std::future::pending::<anyhow::Result<()>>()).await.unwrap_err().to_string();
+        assert_eq!(error, "the time of 0 s is over: give a longer one with --timeout");
     }
 }

@@ -8,8 +8,11 @@ use serde_json::Value;
 use crate::ApiClient;
 use crate::client::{code_of, with_query};
 
-/// Objects of one page. A journal may have megabytes.
+/// Objects of one page, and of one of journals: a journal may have megabytes.
 const PAGE_OBJECTS: usize = 100;
+const PAGE_JOURNALS: usize = 10;
+/// The most objects of one kind.
+pub(super) const OBJECTS_MAX: usize = 200_000;
 const FORBIDDEN: u16 = 403;
 /// How often a list begins again whose pages were lost, since the appliance forgets old states.
 const RESTARTS_MAX: usize = 3;
@@ -43,6 +46,16 @@ impl ServedKind {
             Some(namespace) => format!("{root}/{api}/namespaces/{namespace}/{}", self.plural),
             None => format!("{root}/{api}/{}", self.plural),
         }
+    }
+
+    /// The most objects that are asked for at once.
+    fn page_objects(&self) -> usize {
+        if self.plural == "hostjournals" { PAGE_JOURNALS } else { PAGE_OBJECTS }
+    }
+
+    /// The most pages of all its objects.
+    pub(super) fn pages_max(&self) -> usize {
+        OBJECTS_MAX / self.page_objects()
     }
 
     /// Says whether its objects are shown elsewhere in the same bundle, or are answers to questions.
@@ -134,7 +147,7 @@ impl<'a> ObjectPages<'a> {
     /// When the appliance does not answer, or refuses.
     pub(super) async fn next(&mut self, scope: BundleScope<'_>) -> anyhow::Result<Option<Vec<Value>>> {
         while !self.is_over {
-            let mut query = vec![("limit", PAGE_OBJECTS.to_string())];
+            let mut query = vec![("limit", self.kind.page_objects().to_string())];
             if !self.after.is_empty() {
                 query.push(("continue", self.after.clone()));
             }
@@ -197,5 +210,8 @@ mod tests {
         let secret =
             ServedKind { group: String::new(), version: "v1".into(), plural: "secrets".into(), ..host.clone() };
         assert_eq!((secret.path(None), secret.resource()), ("/api/v1/secrets".into(), "secrets".into()));
+        let journal = ServedKind { plural: "hostjournals".into(), ..host.clone() };
+        assert_eq!((journal.page_objects(), journal.pages_max()), (10, 20_000));
+        assert_eq!((host.page_objects(), host.pages_max()), (100, 2_000));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use firesteel_redaction::{RemovalList, SecretRemoval};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::archive::BundledFile;
 use super::collection::MissingPart;
-use super::redaction::{RemovalList, SecretRemoval};
 
 /// The version of the form of bundles.
 const FORM: u32 = 1;
@@ -21,7 +21,7 @@ pub(super) struct SupportManifest<'a> {
     pub(super) made_at: Timestamp,
     pub(super) took_seconds: u64,
     pub(super) client_version: &'static str,
-    /// As the appliance answers it; `null` if it did not.
+    /// The appliance's answer; `null` if there was none.
     pub(super) server_version: Value,
     /// The URL of the appliance.
     pub(super) server: &'a str,
@@ -81,7 +81,8 @@ pub(super) fn related_objects(related: &[Value], collected: &BTreeSet<String>) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::redaction::SecretTrace;
+    use firesteel_redaction::SecretTrace;
+
     use super::*;
 
     #[test]

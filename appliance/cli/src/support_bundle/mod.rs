@@ -11,37 +11,31 @@
 
 mod archive;
 mod collection;
-mod known_secrets;
+mod found_secrets;
 mod listing;
 mod manifest;
-mod redaction;
-mod secret_forms;
-mod secret_search;
-mod secret_types;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use firesteel_redaction::{Redactor, SecretSearch};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::archive::BundleArchive;
 use self::collection::{BundleCollection, BundleTime, MissingPart};
-use self::known_secrets::KnownSecrets;
-use self::listing::{BundleScope, ObjectPages, ServedKind};
+use self::found_secrets::FoundSecrets;
+use self::listing::{BundleScope, ServedKind};
 use self::manifest::{RedactionSummary, SupportManifest};
-use self::redaction::Redactor;
-use self::secret_search::SecretSearch;
 use super::output::print_note;
 use super::table::{bytes, clean};
 use super::{ApiClient, ConnectionOptions, durations, print_text};
 
 /// The newest records of the audit log that are collected.
 const AUDIT_LINES: usize = 2_000;
-/// The kinds that hold no Secret, no config and no URL of a user, and may be many.
-const WITHOUT_URLS: [&str; 3] = ["hostjournals", "receipts", "events"];
 /// How many missing parts the error names.
 const MISSING_NAMED_MAX: usize = 10;
 
@@ -74,7 +68,8 @@ const TEXTS: [(&str, &str); 3] = [
 ];
 
 /// # Errors
-/// When the appliance does not answer, the file exists or cannot be written, or the bundle is incomplete.
+/// When the appliance does not answer, the file exists or cannot be written, the Secrets cannot be read, a signal ends
+/// it, or the bundle is incomplete.
 pub(crate) async fn run(connection: &ConnectionOptions, options: &BundleArguments) -> anyhow::Result<()> {
     let client = ApiClient::open(connection)?;
     let began = Timestamp::now();
@@ -82,40 +77,61 @@ pub(crate) async fn run(connection: &ConnectionOptions, options: &BundleArgument
     let folder = format!("firesteel-support-{stamp}");
     let file = options.file.clone().unwrap_or_else(|| PathBuf::from(format!("{folder}.tar.gz")));
     let seconds = u64::try_from(began.as_second()).unwrap_or_default();
+    let mut terminate = signal(SignalKind::terminate()).context("could not handle the signals of the system")?;
     let archive = BundleArchive::create(&file, &folder, seconds)?;
-    let scope = match &connection.namespace {
-        Some(namespace) => BundleScope::Namespace(namespace),
-        None => BundleScope::Everything { own: &client.namespace },
-    };
-    let progress = CollectionProgress::new()?;
-    let kinds = listing::kinds(&client).await?;
-    let time = BundleTime::start(options.timeout);
-    progress.show("reading the values that are to be removed");
-    // A log shows values of all namespaces, whichever the bundle is about.
-    let found = FoundSecrets::read(&client, &kinds, BundleScope::Everything { own: &client.namespace }, time).await?;
-    let values = found.known.values();
-    let mut collection =
-        BundleCollection::new(&client, scope, archive, Redactor::new(SecretSearch::new(&values)?)?, time);
-    found.missing.iter().for_each(|missing| collection.miss(&missing.what, &missing.why));
-    collect(&mut collection, &kinds, &progress).await?;
-    progress.show("writing the bundle");
-    let summary = RedactionSummary {
-        known_values: values.len(),
-        short_values: found.known.too_short(),
-        removed: collection.redactor.removals().values().sum(),
-    };
-    let end = BundleEnd { began, namespace: connection.namespace.as_deref(), summary };
-    let missing = collection.missing.clone();
-    let packed = end.write(collection).await?;
-    progress.end();
-    print_text(&format!(
-        "{}: {}, {} secrets removed\n  read redactions.json in it before you send it: what has no known form is not \
-         recognised as a secret\n",
-        file.display(),
-        bytes(packed),
-        summary.removed
-    ));
-    if missing.is_empty() { Ok(()) } else { Err(IncompleteBundle(missing).into()) }
+    let request = BundleRequest { client: &client, namespace: connection.namespace.as_deref(), began, file: &file };
+    let made = request.make(archive, BundleTime::start(options.timeout));
+    // The archive is dropped with the work, and leaves nothing.
+    tokio::select! {
+        done = made => done,
+        _ = tokio::signal::ctrl_c() => anyhow::bail!("a signal ended it: no bundle is made"),
+        _ = terminate.recv() => anyhow::bail!("a signal ended it: no bundle is made"),
+    }
+}
+
+/// What a bundle is to be about, and where it goes.
+struct BundleRequest<'a> {
+    client: &'a ApiClient,
+    namespace: Option<&'a str>,
+    began: Timestamp,
+    file: &'a Path,
+}
+
+impl BundleRequest<'_> {
+    /// Makes the bundle, and says what became of it.
+    async fn make(self, archive: BundleArchive, time: BundleTime) -> anyhow::Result<()> {
+        let Self { client, namespace, began, file } = self;
+        let everything = BundleScope::Everything { own: &client.namespace };
+        let scope = namespace.map_or(everything, BundleScope::Namespace);
+        let progress = CollectionProgress::new()?;
+        let kinds = time.within(listing::kinds(client)).await?;
+        progress.show("reading the values that are to be removed");
+        // A log shows values of all namespaces, whichever the bundle is about.
+        let found = FoundSecrets::read(client, &kinds, everything, time).await?;
+        let values = found.known.values()?;
+        let mut collection =
+            BundleCollection::new(client, scope, archive, Redactor::new(SecretSearch::new(&values)?)?, time);
+        found.missing.iter().for_each(|missing| collection.miss(&missing.what, &missing.why));
+        collect(&mut collection, &kinds, &progress).await?;
+        progress.show("writing the bundle");
+        let summary = RedactionSummary {
+            known_values: values.len(),
+            short_values: found.known.too_short(),
+            removed: collection.redactor.removals().values().sum(),
+        };
+        let end = BundleEnd { began, namespace, summary };
+        let missing = collection.missing.clone();
+        let packed = end.write(collection).await?;
+        progress.end();
+        print_text(&format!(
+            "{}: {}, {} secrets removed\n  read redactions.json in it before you send it: what has no known form is not \
+             recognised as a secret\n",
+            file.display(),
+            bytes(packed),
+            summary.removed
+        ));
+        if missing.is_empty() { Ok(()) } else { Err(IncompleteBundle(missing).into()) }
+    }
 }
 
 /// Collects all parts.
@@ -144,48 +160,6 @@ async fn collect(
     collection.fetch_readiness().await
 }
 
-/// The secrets that the caller may read, and what could not be read.
-struct FoundSecrets {
-    known: KnownSecrets,
-    missing: Vec<MissingPart>,
-}
-
-impl FoundSecrets {
-    /// Reads all objects that may hold one.
-    async fn read(
-        client: &ApiClient,
-        kinds: &[ServedKind],
-        scope: BundleScope<'_>,
-        time: BundleTime,
-    ) -> anyhow::Result<Self> {
-        let mut found = Self { known: KnownSecrets::default(), missing: Vec::new() };
-        found.known.add_login(client.token());
-        for kind in kinds.iter().filter(|kind| !WITHOUT_URLS.contains(&kind.plural.as_str())) {
-            let mut pages = ObjectPages::new(client, kind, scope);
-            loop {
-                let page = tokio::time::timeout_at(time.ends_at, pages.next(scope)).await;
-                match page.context("the time is over before the Secrets were read: give a longer one with --timeout")? {
-                    Ok(Some(page)) => page.iter().for_each(|object| found.known.add_object(object)),
-                    Ok(None) => break,
-                    Err(error) => {
-                        found.note(kind, &error);
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Notes that values are not known. Of other kinds, the list of their objects says that they are missing.
-    fn note(&mut self, kind: &ServedKind, error: &anyhow::Error) {
-        if matches!(kind.kind.as_str(), "Secret" | "MachineConfig") {
-            let what = format!("the search for values of {}", kind.resource());
-            self.missing.push(MissingPart { what, why: clean(&format!("{error:#}")) });
-        }
-    }
-}
-
 /// What is known when all parts are collected.
 struct BundleEnd<'a> {
     began: Timestamp,
@@ -198,7 +172,7 @@ impl BundleEnd<'_> {
     async fn write(self, mut collection: BundleCollection<'_>) -> anyhow::Result<u64> {
         let redactions = manifest::redactions(collection.redactor.removals());
         collection.archive.add("redactions.json", &serde_json::to_vec_pretty(&redactions)?)?;
-        let server_version = collection.client.get("/version").await.unwrap_or(Value::Null);
+        let server_version = collection.time.within(collection.client.get("/version")).await.unwrap_or(Value::Null);
         let took = Timestamp::now().duration_since(self.began).as_secs();
         let manifest = SupportManifest {
             form: SupportManifest::FORM,
@@ -215,6 +189,7 @@ impl BundleEnd<'_> {
             files: collection.archive.files(),
         };
         let mut manifest = serde_json::to_value(&manifest)?;
+        collection.redactor.begin_part();
         collection.redactor.clean_value("manifest.json", "", &mut manifest);
         collection.archive.add("manifest.json", &serde_json::to_vec_pretty(&manifest)?)?;
         collection.archive.finish()

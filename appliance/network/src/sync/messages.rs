@@ -1,7 +1,5 @@
 //! The texts of what a network waits for and what is wrong with its address.
 
-use firesteel_resources::Provisioning;
-
 use super::FORCE_REMOVAL;
 use crate::address_keeper::AddressState;
 use crate::services::KeptAddress;
@@ -9,16 +7,19 @@ use crate::services::KeptAddress;
 /// Hosts that a message names.
 const HOSTS_NAMED_MAX: usize = 5;
 
-/// Says which hosts a deleted object waits for.
-pub(super) fn waits_for_hosts(object: &Provisioning, hosts_in_work: &[String]) -> Option<String> {
-    if hosts_in_work.is_empty() || object.metadata.annotation(FORCE_REMOVAL).is_some() {
-        return None;
-    }
-    let named = hosts_in_work.iter().take(HOSTS_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    let more = hosts_in_work.len().saturating_sub(HOSTS_NAMED_MAX);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+/// Says which hosts a deleted object waits for; `None` as hosts means that it is not known yet.
+pub(super) fn waits_for_hosts(hosts_in_work: Option<&[String]>) -> Option<String> {
+    let hosts = match hosts_in_work {
+        Some([]) => return None,
+        Some(hosts) => {
+            let named = hosts.iter().take(HOSTS_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let more = hosts.len().saturating_sub(HOSTS_NAMED_MAX);
+            if more > 0 { format!("{named} and {more} more") } else { named }
+        }
+        None => "after a start it is not known yet which these are".to_owned(),
+    };
     Some(format!(
-        "the object is deleted: its services stop when the hosts in work are done ({named}{more}); the annotation \
+        "the object is deleted: its services stop when the hosts in work are done ({hosts}); the annotation \
          {FORCE_REMOVAL} stops them at once"
     ))
 }

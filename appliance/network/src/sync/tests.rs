@@ -5,6 +5,7 @@ use firesteel_facts::Mac;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::address_keeper::AddressState;
 use crate::os_image::OsImageState;
 use crate::service_health::START_LIMIT;
 
@@ -13,10 +14,10 @@ struct Bench {
     sync: NetworkSync,
     interfaces: Vec<InterfaceFacts>,
     settings: NetworkSettings,
-    hosts_in_work: Vec<String>,
+    hosts_in_work: Option<Vec<String>>,
     is_enabled: bool,
     unreadable: Option<String>,
-    now: Timestamp,
+    uptime: Duration,
 }
 
 fn interface(name: &str, index: u32) -> InterfaceFacts {
@@ -45,14 +46,14 @@ impl Bench {
                 api_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 has_boot_files: true,
             },
-            hosts_in_work: Vec::new(),
+            hosts_in_work: Some(Vec::new()),
             is_enabled: true,
             unreadable: None,
-            now: Timestamp::UNIX_EPOCH,
+            uptime: Duration::ZERO,
         }
     }
 
-    /// A turn whose steps end as `end` says.
+    /// A turn whose steps end as `end` says; returns those that were done.
     fn turn_with(
         &mut self,
         object: Option<&Provisioning>,
@@ -65,13 +66,17 @@ impl Bench {
             interfaces: &self.interfaces,
             named_time_servers: &[],
             settings: &self.settings,
-            hosts_in_work: &self.hosts_in_work,
-            now: self.now,
+            hosts_in_work: self.hosts_in_work.as_deref(),
+            uptime: self.uptime,
         });
-        for step in &steps {
-            self.sync.step_done(self.now, *step, end(*step));
+        let mut done = Vec::new();
+        for step in steps {
+            if !self.sync.must_wait(step) {
+                self.sync.step_done(self.uptime, step, end(step));
+                done.push(step);
+            }
         }
-        steps
+        done
     }
 
     fn turn(&mut self, object: &Provisioning) -> Vec<ServiceStep> {
@@ -79,15 +84,15 @@ impl Bench {
     }
 
     fn report(&mut self) -> SyncReport {
-        self.sync.report(self.now, Some(&AddressState::Held { contested_by: None }), true)
+        self.sync.report(self.uptime, Some(&AddressState::Held { contested_by: None }), true)
     }
 
     fn reason(&mut self) -> Option<SyncReason> {
         self.report().reason
     }
 
-    fn pass(&mut self, seconds: i64) {
-        self.now = self.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+    fn pass(&mut self, seconds: u64) {
+        self.uptime += Duration::from_secs(seconds);
     }
 }
 
@@ -161,7 +166,7 @@ fn a_service_that_fails_is_said_at_once_tried_again_and_late_after_five_minutes(
         ServiceStep::Start(ServiceName::Tftp) => Err(ServiceFailure("port 69 is taken".to_owned())),
         _ => Ok(()),
     };
-    assert_eq!(bench.turn_with(Some(&object(json!({}))), tftp_fails).len(), 4);
+    assert_eq!(bench.turn_with(Some(&object(json!({}))), tftp_fails).len(), 3, "DHCP waits for TFTP");
     let report = bench.report();
     assert_eq!(report.reason, Some(SyncReason::SyncingResources));
     assert_eq!(report.message, "could not start tftp yet: port 69 is taken");
@@ -181,7 +186,7 @@ fn a_service_that_keeps_ending_is_a_crash_loop() {
     let mut bench = Bench::new();
     bench.turn(&object(json!({})));
     for crash in 1..=3 {
-        bench.sync.ended(bench.now, ServiceName::Dhcp, "the socket failed".to_owned());
+        bench.sync.ended(bench.uptime, ServiceName::Dhcp, "the socket failed".to_owned());
         assert_eq!(bench.turn(&object(json!({}))), [], "{crash}: not at once");
         bench.pass(4);
         assert_eq!(bench.turn(&object(json!({}))), [ServiceStep::Start(ServiceName::Dhcp)], "{crash}");
@@ -194,16 +199,16 @@ fn a_service_that_keeps_ending_is_a_crash_loop() {
 }
 
 #[test]
-fn a_pause_changes_nothing_and_a_crashed_service_waits_for_its_end() {
+fn a_pause_changes_nothing_and_a_crashed_service_is_started_again() {
     let mut bench = Bench::new();
     bench.turn(&object(json!({})));
     let paused = object(json!({"metadata": {"annotations": {PAUSED: ""}},
         "spec": {"provisioningNetwork": "Disabled"}}));
-    bench.sync.ended(bench.now, ServiceName::Tftp, "x".to_owned());
+    bench.sync.ended(bench.uptime, ServiceName::Tftp, "x".to_owned());
     bench.pass(60);
-    assert_eq!(bench.turn(&paused), []);
-    assert_eq!(bench.reason(), None);
-    assert_eq!(bench.turn(&object(json!({}))), [ServiceStep::Start(ServiceName::Tftp)]);
+    assert_eq!(bench.turn(&paused), [ServiceStep::Start(ServiceName::Tftp)]);
+    assert_eq!((bench.reason(), bench.turn(&paused)), (None, Vec::new()));
+    assert_eq!(bench.turn(&object(json!({}))), []);
 }
 
 #[test]
@@ -212,7 +217,7 @@ fn a_deleted_object_waits_for_hosts_in_work_stops_its_services_and_goes() {
     bench.turn(&object(json!({})));
     let at = json!("2026-01-01T00:00:00Z");
     let deleted = object(json!({"metadata": {"deletionTimestamp": at}}));
-    bench.hosts_in_work = (0..7).map(|number| format!("rack/h{number}")).collect();
+    bench.hosts_in_work = Some((0..7).map(|number| format!("rack/h{number}")).collect());
     assert_eq!(bench.turn(&deleted), []);
     let report = bench.report();
     assert!(report.message.contains("rack/h4 and 2 more") && report.work_hold.is_some(), "{}", report.message);
@@ -222,7 +227,7 @@ fn a_deleted_object_waits_for_hosts_in_work_stops_its_services_and_goes() {
     impatient.turn(&object(json!({})));
     impatient.hosts_in_work.clone_from(&bench.hosts_in_work);
     assert_eq!(impatient.turn(&forced).len(), 4);
-    bench.hosts_in_work.clear();
+    bench.hosts_in_work = Some(Vec::new());
     assert_eq!(bench.turn(&deleted).len(), 4);
     let report = bench.report();
     assert_eq!((report.reason, report.finalizer), (Some(SyncReason::ResourceNotFound), FinalizerStep::Remove));
@@ -252,13 +257,13 @@ fn an_address_that_another_machine_has_is_named() {
         (AddressState::Failed("no room".to_owned()), true, "no room"),
         (AddressState::Missing, false, "`ip address add 10.77.0.1/24 dev s0`"),
     ] {
-        let report = bench.sync.report(bench.now, Some(&state), may_put);
+        let report = bench.sync.report(bench.uptime, Some(&state), may_put);
         assert_eq!(report.reason, Some(SyncReason::InvalidConfiguration), "{state:?}");
         assert!(report.message.contains(word), "{}", report.message);
     }
     assert_eq!(
-        bench.sync.report(bench.now, Some(&AddressState::Probing), true).reason,
-        Some(SyncReason::DeployComplete)
+        bench.sync.report(bench.uptime, Some(&AddressState::Probing), true).reason,
+        Some(SyncReason::SyncingResources)
     );
 }
 
@@ -353,4 +358,140 @@ fn a_site_that_boots_no_host_drives_them_by_their_bmcs_alone() {
     let report = bench.report();
     assert_eq!(report.reason, Some(SyncReason::InvalidConfiguration));
     assert!(report.message.contains("--boot-files") && report.work_hold.is_some(), "{}", report.message);
+}
+
+/// S0.16: services run on, also over a restart of the process; the next edit waits for the end of the pause.
+#[test]
+fn after_a_start_a_paused_object_has_its_services() {
+    let mut bench = Bench::new();
+    let paused = object(json!({"metadata": {"annotations": {PAUSED: ""}}}));
+    assert_eq!(bench.turn(&paused).len(), 4);
+    assert!(bench.reason().is_none() && bench.sync.is_paused());
+    let edited =
+        object(json!({"metadata": {"annotations": {PAUSED: ""}}, "spec": {"provisioningNetwork": "Disabled"}}));
+    assert_eq!(bench.turn(&edited), []);
+    let at = json!("2026-01-01T00:00:00Z");
+    let deleted = object(json!({"metadata": {"annotations": {PAUSED: ""}, "deletionTimestamp": at}}));
+    assert_eq!(bench.turn(&deleted), [], "a deletion waits for the end of the pause");
+    assert_eq!(bench.report().finalizer, FinalizerStep::Keep);
+}
+
+/// S0.18: hosts that were written before a restart end their work.
+#[test]
+fn after_a_start_a_deleted_object_serves_hosts_in_work() {
+    let mut bench = Bench::new();
+    let deleted = object(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    bench.hosts_in_work = None;
+    assert_eq!(bench.turn(&deleted).len(), 4);
+    let report = bench.report();
+    assert!(report.message.contains("not known yet"), "{}", report.message);
+    assert_eq!(report.finalizer, FinalizerStep::Keep);
+    bench.hosts_in_work = Some(vec!["rack/h1".to_owned()]);
+    assert_eq!(bench.turn(&deleted), []);
+    bench.hosts_in_work = Some(Vec::new());
+    assert_eq!(bench.turn(&deleted).len(), 4);
+    assert_eq!(bench.report().finalizer, FinalizerStep::Remove);
+}
+
+#[test]
+fn an_edit_that_a_service_refused_is_forgotten_when_it_is_taken_back_or_mended() {
+    let refuses = |step: ServiceStep| match step {
+        ServiceStep::Adjust(_) => Err(ServiceFailure("it overlaps".to_owned())),
+        _ => Ok(()),
+    };
+    let edited = object(json!({"spec": {"provisioningDHCPRange": "10.77.0.10,10.77.0.30"}}));
+    let mended = object(json!({"spec": {"provisioningDHCPRange": "10.77.0.10,10.77.0.25"}}));
+    for (next, steps) in [(object(json!({})), 0), (mended, 1)] {
+        let mut bench = Bench::new();
+        bench.turn(&object(json!({})));
+        bench.turn_with(Some(&edited), refuses);
+        let report = bench.report();
+        assert_eq!(report.reason, Some(SyncReason::SyncingResources), "{}", report.message);
+        assert!(report.message.contains("it overlaps"), "{}", report.message);
+        assert_eq!(bench.turn(&next).len(), steps);
+        bench.pass(START_LIMIT.as_secs());
+        assert_eq!(bench.reason(), Some(SyncReason::DeployComplete));
+    }
+}
+
+/// S0.4, where the network that runs has no interface of its own.
+#[test]
+fn a_wrong_edit_of_a_network_without_an_interface_changes_nothing() {
+    let mut bench = Bench::new();
+    let nowhere = object(json!({"spec": {"provisioningNetwork": "Disabled", "provisioningIP": "",
+        "provisioningNetworkCIDR": "", "provisioningDHCPRange": "", "provisioningInterface": ""}}));
+    assert_eq!(bench.turn(&nowhere), [ServiceStep::Start(ServiceName::Http)]);
+    assert_eq!(bench.turn(&object(json!({"spec": {"provisioningInterface": "s9"}}))), []);
+    assert_eq!(bench.reason(), Some(SyncReason::InvalidConfiguration));
+}
+
+/// The API listens on all addresses, of which none is known to be one that hosts reach.
+#[test]
+fn an_api_without_an_address_of_its_own_is_no_address_for_hosts() {
+    let mut bench = Bench::new();
+    bench.settings.api_address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let nowhere = object(json!({"spec": {"provisioningNetwork": "Disabled", "provisioningIP": "",
+        "provisioningNetworkCIDR": "", "provisioningDHCPRange": ""}}));
+    assert_eq!(bench.turn(&nowhere), []);
+    let report = bench.report();
+    assert_eq!(report.reason, Some(SyncReason::InvalidConfiguration));
+    assert!(report.message.starts_with("spec.provisioningIP: without it"), "{}", report.message);
+}
+
+/// No host is led to an address that nothing serves, and none begins a boot that cannot succeed.
+#[test]
+fn dhcp_waits_for_what_it_leads_to_and_hosts_wait_for_both() {
+    let mut bench = Bench::new();
+    let no_http = |step: ServiceStep| match step {
+        ServiceStep::Start(ServiceName::Http) => Err(ServiceFailure("the address is not there".to_owned())),
+        _ => Ok(()),
+    };
+    assert!(!bench.turn_with(Some(&object(json!({}))), no_http).is_empty());
+    assert!(bench.sync.must_wait(ServiceStep::Start(ServiceName::Dhcp)));
+    assert!(!bench.sync.must_wait(ServiceStep::Start(ServiceName::Tftp)));
+    bench.pass(1);
+    bench.turn(&object(json!({})));
+    assert!(!bench.sync.must_wait(ServiceStep::Start(ServiceName::Dhcp)));
+    assert_eq!(bench.report().work_hold, None);
+    bench.sync.ended(bench.uptime, ServiceName::Dhcp, "the socket failed".to_owned());
+    assert!(bench.report().work_hold.is_some(), "no host gets an address");
+    bench.pass(1);
+    bench.turn(&object(json!({})));
+    bench.interfaces.clear();
+    bench.turn(&object(json!({})));
+    assert!(bench.report().work_hold.is_some(), "the interface is gone");
+}
+
+/// DHCP was stopped for another address, and nothing but HTTP held its start up.
+#[test]
+fn dhcp_that_was_replaced_starts_once_http_runs() {
+    let mut bench = Bench::new();
+    bench.turn(&object(json!({})));
+    let moved = object(json!({"spec": {"provisioningIP": "10.77.0.9"}}));
+    let no_http = |step: ServiceStep| match step {
+        ServiceStep::Start(ServiceName::Http) => Err(ServiceFailure("the address is not there".to_owned())),
+        _ => Ok(()),
+    };
+    let steps = bench.turn_with(Some(&moved), no_http);
+    assert!(
+        steps.contains(&ServiceStep::Stop(ServiceName::Dhcp))
+            && !steps.contains(&ServiceStep::Start(ServiceName::Dhcp))
+    );
+    bench.pass(1);
+    assert_eq!(bench.turn(&moved), [ServiceStep::Start(ServiceName::Http), ServiceStep::Start(ServiceName::Dhcp)]);
+    assert_eq!(bench.reason(), Some(SyncReason::DeployComplete));
+}
+
+/// An interface that comes back while an edit is wrong is served as before the edit.
+#[test]
+fn an_interface_that_returns_is_served_while_an_edit_is_wrong() {
+    let mut bench = Bench::new();
+    bench.turn(&object(json!({})));
+    let wrong = object(json!({"spec": {"provisioningIP": "none"}}));
+    assert_eq!(bench.turn(&wrong), []);
+    bench.interfaces = vec![interface("s0", 9)];
+    let steps = bench.turn(&wrong);
+    for name in [ServiceName::Address, ServiceName::Tftp, ServiceName::Dhcp] {
+        assert!(steps.contains(&ServiceStep::Stop(name)) && steps.contains(&ServiceStep::Start(name)), "{steps:?}");
+    }
 }

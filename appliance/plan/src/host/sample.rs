@@ -25,7 +25,7 @@ pub(crate) fn with_bmc(state: HostState) -> HostInputs {
     seen
 }
 
-/// The same host without a BMC.
+/// Makes inputs of a host without a BMC.
 pub(crate) fn without_bmc(state: HostState) -> HostInputs {
     let mut host = BareMetalHost::default();
     host.metadata.name = "a".into();

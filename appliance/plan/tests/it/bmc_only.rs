@@ -2,14 +2,15 @@
 
 use firesteel_facts::WorkHold;
 use firesteel_plan::HostEffect;
+use firesteel_plan::disk::CleaningMethod;
 use firesteel_plan::host::preview::preview;
 use firesteel_plan::host::progress_outlook::{HostOutlook, Prospect, prospect};
-use firesteel_plan::host::{BmcAction, HostPower, PlanKind};
-use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_plan::host::{BmcAction, ErasureSummary, HostPower, HostState, PendingErasure, PlanKind};
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState as S, annotations};
 use firesteel_resources::condition::find_condition;
 use firesteel_resources::host_journal::RequestOutcome::{Done, Refused};
 
-use crate::rests::in_state;
+use crate::rests::{failure, in_state};
 use crate::world::{World, image};
 
 const WHY: &str = "hosts are driven by their BMCs alone: there are no boot files";
@@ -234,6 +235,107 @@ fn an_installed_host_keeps_its_os_and_its_power_where_another_image_is_wanted() 
         world.run();
         assert!(world.states.contains(&S::Deprovisioning), "it goes on by itself: {}", world.reason());
     }
+}
+
+/// A host at whose work the site gave its network up, and whose agent is gone.
+fn interrupted(state: S) -> World {
+    let mut world = World::new();
+    if state == S::Deprovisioning {
+        world = in_state(world, S::Provisioned);
+        world.edit(|host| host.spec.image = None);
+    }
+    for _ in 0..200 {
+        if world.state() == state {
+            break;
+        }
+        world.step();
+        if world.booting {
+            world.hello();
+        }
+    }
+    assert_eq!(world.state(), state, "{}", world.reason());
+    (world.seen.agent, world.booting) = (None, false);
+    hold(&mut world);
+    // Errors of the work that waits delay no order to the BMC, and stay.
+    world.seen.memory.failure = failure(&world, ErrorType::Provisioning, 3, None);
+    world.seen.memory.failure.iter_mut().for_each(|failure| failure.until_edit = true);
+    pass_minutes(&mut world, 3);
+    world.effects.clear();
+    world
+}
+
+/// It may be this very host that a cluster wants to be off.
+#[test]
+fn a_host_whose_work_waits_for_an_agent_is_switched_rebooted_and_fenced() {
+    for (state, what) in [(S::Provisioning, "the installation that was begun"), (S::Deprovisioning, "the cleaning of")]
+    {
+        let mut world = interrupted(state);
+        let waits = |world: &World, power: &str| {
+            let is_so = world.reason().contains(power) && world.reason().contains(what) && world.state() == state;
+            assert!(is_so, "{power} {:?} {}", world.state(), world.reason());
+        };
+        waits(&world, "switched on");
+        assert_eq!(world.seen.bmc.power, HostPower::On);
+        let holder = format!("{}/remediation", annotations::REBOOT);
+        world.annotate(&holder, r#"{"mode":"hard"}"#);
+        pass_minutes(&mut world, 3);
+        waits(&world, "held off by remediation");
+        assert!(!world.seen.host.status.as_ref().unwrap().powered_on, "what fences waits for this");
+        world.seen.host.metadata.annotations.remove(&holder);
+        pass_minutes(&mut world, 3);
+        world.annotate(annotations::REBOOT, "");
+        pass_minutes(&mut world, 3);
+        assert_eq!(world.answer(annotations::REBOOT).map(|(outcome, _)| outcome), Some(Done), "{}", world.reason());
+        world.edit(|host| host.spec.online = false);
+        pass_minutes(&mut world, 5);
+        waits(&world, "switched off");
+        let hard = BmcAction::PowerOff { hard: true };
+        assert_eq!(orders(&world), [hard, BmcAction::PowerOn, SOFT_OFF, BmcAction::PowerOn, SOFT_OFF]);
+        let failure = world.memory().failure.as_ref().map(|failure| (failure.kind, failure.count));
+        assert_eq!(failure, Some((ErrorType::Provisioning, 3)), "what the work came to is not forgotten");
+        world.edit(|host| host.spec.online = true);
+        world.seen.work_hold = None;
+        pass_minutes(&mut world, 5);
+        world.run();
+        let end = if state == S::Provisioning { S::Provisioned } else { S::Available };
+        assert_eq!(world.state(), end, "it goes on by itself: {}", world.reason());
+    }
+}
+
+/// A BMC that fails meanwhile is no try to clean: a deletion that follows gives up no sooner.
+#[test]
+fn a_power_change_that_fails_while_the_cleaning_waits_is_no_failure_to_clean() {
+    let mut world = interrupted(S::Deprovisioning);
+    world.power_works = false;
+    world.edit(|host| host.spec.online = false);
+    pass_minutes(&mut world, 120);
+    assert!(world.memory().failure.as_ref().is_some_and(|failure| failure.kind == ErrorType::PowerManagement));
+    assert!(world.memory().clean_failures <= 1, "{}", world.memory().clean_failures);
+}
+
+/// A person may take days to say whether an erasure is enough.
+#[test]
+fn the_power_of_a_host_whose_erasure_is_held_is_kept() {
+    let mut world = new_host();
+    world.run();
+    world.annotate(annotations::CLEANING, r#"{"whenUnverified":"hold"}"#);
+    let erased = ErasureSummary {
+        method: CleaningMethod::Full,
+        disks: Vec::new(),
+        is_all: true,
+        is_whole: true,
+        proven: String::new(),
+        claimed: "erased".to_owned(),
+    };
+    let (since, unverified) = (world.now, vec!["it booted again".to_owned()]);
+    let (asked_at, accepted_at) = (None, None);
+    let wipe = PendingErasure { attempt: 1, plan: 1, since, erased, asked_at, unverified, accepted_at };
+    (world.seen.memory.state, world.seen.memory.wipe) = (HostState::Preparing, Some(wipe));
+    world.edit(|host| host.spec.online = false);
+    pass_minutes(&mut world, 5);
+    assert!(world.reason().starts_with("held, because the erasure is unverified"), "{}", world.reason());
+    assert_eq!((world.state(), world.seen.bmc.power), (S::Preparing, HostPower::Off));
+    assert!(world.memory().failure.as_ref().is_some_and(|failure| failure.kind == ErrorType::Preparation));
 }
 
 /// No agent will clean its disk: the deletion ends, and what is left is not forgotten.

@@ -80,6 +80,25 @@ fn a_refused_enrolment_is_the_hosts_error_at_once_and_ends_with_a_hello_that_cou
     assert_eq!((outlook(&world), error(&world)), (HostOutlook::Done, String::new()), "{}", world.reason());
 }
 
+/// A host without BMC details is switched on by hand: who does that sees that its agent was refused.
+#[test]
+fn a_refused_enrolment_is_the_error_of_a_host_that_is_booted_by_hand() {
+    let mut world = World::without_bmc();
+    world.settle();
+    assert_eq!((world.state(), error(&world)), (S::Unmanaged, String::new()));
+    let attempt = world.memory().attempt;
+    world.seen.refused_hello = refusal(&world, attempt);
+    world.step();
+    assert!(error(&world).contains("was refused: this boot was not seen"), "{}", world.reason());
+    let count = world.seen.host.status.as_ref().unwrap().error_count;
+    world.pass(60);
+    world.step();
+    assert_eq!(world.seen.host.status.as_ref().unwrap().error_count, count, "it is counted once");
+    world.seen.refused_hello = None;
+    world.step();
+    assert_eq!(error(&world), "", "{}", world.reason());
+}
+
 /// An agent of long ago that comes again with an old token is none of this boot's, and neither is a refusal of long ago.
 #[test]
 fn a_refusal_of_an_earlier_boot_is_no_error_of_this_one() {

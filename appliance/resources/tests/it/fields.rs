@@ -54,9 +54,16 @@ fn read() -> Vec<FieldRows> {
     serde_saphyr::from_str(include_str!("fields.yaml")).unwrap()
 }
 
-/// Those that users write, and of which something is acted on.
+/// Those that have something for users to write, and of which something is acted on.
 fn kinds() -> impl Iterator<Item = &'static Kind> {
-    let is_here = |kind: &&Kind| !kind.read_only && kind.stored_as.is_none() && kind.without_controller.is_none();
+    let has_fields = |kind: &Kind| {
+        let mut fields = Vec::new();
+        leaves(kind.shape, "", &mut fields);
+        fields != ["spec"]
+    };
+    let is_here = move |kind: &&Kind| {
+        !kind.read_only && kind.stored_as.is_none() && kind.without_controller.is_none() && has_fields(kind)
+    };
     KINDS.iter().copied().filter(is_here)
 }
 

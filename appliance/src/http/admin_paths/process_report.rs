@@ -17,7 +17,7 @@ const TOML: &str = "application/toml";
 #[derive(Clone, Debug)]
 pub struct ProcessReport {
     recent_log: RecentLog,
-    /// In TOML, as `firesteel serve --print-config` prints them.
+    /// The settings in TOML, as `firesteel serve --print-config` prints them.
     settings: Arc<str>,
 }
 

@@ -40,7 +40,7 @@ impl AddressControl {
     }
 }
 
-/// Starts to keep the address.
+/// Starts to keep the address; paused, it is only looked for.
 ///
 /// # Errors
 /// When the interface is not there.
@@ -48,6 +48,7 @@ pub(super) fn start(
     tasks: &mut ServiceTasks,
     parts: &ServiceParts,
     kept: &KeptAddress,
+    is_paused: bool,
 ) -> anyhow::Result<AddressControl> {
     let found = interfaces().context("could not read the network interfaces")?;
     let found = found.into_iter().find(|interface| interface.index == kept.link.index);
@@ -56,17 +57,19 @@ pub(super) fn start(
     let own = found.mac.unwrap_or(Mac([0; 6]));
     let may_put = may_put_addresses() && kept.prefix_length.is_some();
     let state = Arc::new(Mutex::new(AddressState::Probing));
-    let (is_paused, paused) = watch::channel(false);
+    let mut keeper = AddressKeeper::new(kept.address, own, may_put);
+    keeper.pause(is_paused);
+    let (is_paused, paused) = watch::channel(is_paused);
     let work = AddressWork {
         kept: kept.clone(),
-        keeper: AddressKeeper::new(kept.address, own, may_put),
+        keeper,
         arp: may_put
             .then(|| ArpSocket::open(kept.link.index))
             .transpose()
             .context("could not open a socket for ARP")?,
         state: Arc::clone(&state),
         paused,
-        record: PutAddressRecord::open(&parts.data, kept),
+        record: PutAddressRecord::open(&parts.data, Some(kept)),
     };
     tasks.spawn(work.run());
     Ok(AddressControl { state, is_paused })

@@ -9,11 +9,12 @@ use anyhow::Context as _;
 use firesteel_dhcp as dhcp;
 use firesteel_kube::{Core, ObjectChange, Objects};
 use firesteel_net::dhcp::{DhcpHandle, DhcpServer};
-use firesteel_net::leases::LeaseFile;
+use firesteel_net::leases::{LeaseFile, LeaseStore};
 use firesteel_net::rogue_server;
 use firesteel_network::DhcpPlan;
 use firesteel_resources::BareMetalHost;
 use firesteel_resources::bare_metal_host::annotations::RESERVED_ADDRESS;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -97,6 +98,22 @@ pub(super) async fn start(
     };
     let follower = tasks.spawn(follower.run());
     Ok(DhcpControl { plans, _follower: Arc::new(EndsWithControl(follower)) })
+}
+
+/// Takes in which machines have which addresses by the leases on record. It comes before a listener for boots runs: DHCP
+/// listens for others first, and a machine that has its address already asks for its script meanwhile.
+pub(super) fn note_stored_leases(parts: &ServiceParts, plan: &DhcpPlan) {
+    let file = parts.data.path("leases.db");
+    let file = LeaseFile { path: &file, durability: parts.settings.lease_durability, room: parts.data.room() };
+    let config = dhcp_config(plan, &parts.settings.relayed, None);
+    // What is wrong with the file is said where DHCP starts.
+    let Ok(stored) = LeaseStore::read_stored(&file, Timestamp::now()) else { return };
+    let is_served = |address: Ipv4Addr| {
+        [&config.local].into_iter().chain(&config.relayed).any(|subnet| subnet.network.contains(address))
+    };
+    for lease in stored.leases.iter().filter(|lease| is_served(lease.address)) {
+        parts.control().network.leased(lease.mac, lease.address, lease.expires_at);
+    }
 }
 
 async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result<()> {

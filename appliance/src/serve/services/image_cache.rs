@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use firesteel_facts::Sha256;
 use firesteel_images::import::{AcquisitionStage, ImageMeta};
 use firesteel_network::{OsImageKeeper, OsImageOutcome, OsImageState, OsImageStep};
 use firesteel_resources::provisioning::OsImageSource;
-use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
 use super::ServiceTasks;
@@ -59,7 +58,13 @@ pub(super) fn start(
 ) -> anyhow::Result<ImageCacheControl> {
     let source = parse(url)?;
     let (sender, sources) = watch::channel(source.clone());
-    let work = ImageCacheWork { parts: Arc::clone(parts), keeper: OsImageKeeper::new(source), sources, image: None };
+    let work = ImageCacheWork {
+        parts: Arc::clone(parts),
+        keeper: OsImageKeeper::new(source),
+        sources,
+        image: None,
+        begun: Instant::now(),
+    };
     parts.os_images.cached().publish(work.keeper.source(), OsImageState::Checking, None);
     tasks.spawn(work.run());
     Ok(ImageCacheControl { source: sender })
@@ -97,15 +102,17 @@ struct ImageCacheWork {
     sources: watch::Receiver<OsImageSource>,
     /// What is stored of it.
     image: Option<ImageMeta>,
+    /// Times are counted from here: no change of the clock moves them.
+    begun: Instant,
 }
 
 impl ImageCacheWork {
     async fn run(mut self) -> anyhow::Result<()> {
         loop {
-            let now = Timestamp::now();
-            let state = self.keeper.state(now);
+            let uptime = self.begun.elapsed();
+            let state = self.keeper.state(uptime);
             self.parts.os_images.cached().publish(self.keeper.source(), state, self.image.clone());
-            match self.keeper.step(now) {
+            match self.keeper.step(uptime) {
                 OsImageStep::Acquire => self.acquire().await?,
                 OsImageStep::Remove(images) => {
                     remove_images(&self.parts, &images).await;
@@ -113,10 +120,10 @@ impl ImageCacheWork {
                 }
                 OsImageStep::Look(raw_sha256) => {
                     let is_there = self.parts.os_images.has(raw_sha256).await;
-                    self.keeper.looked(Timestamp::now(), is_there);
+                    self.keeper.looked(self.begun.elapsed(), is_there);
                 }
                 OsImageStep::Wait(until) => {
-                    let pause = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+                    let pause = until.saturating_sub(uptime);
                     tokio::select! {
                         changed = self.sources.changed() => changed.context("its control is gone")?,
                         () = tokio::time::sleep(pause) => {}
@@ -172,7 +179,7 @@ impl ImageCacheWork {
                 OsImageOutcome::Failed { why: fault.message, reached_bytes }
             }
         };
-        self.keeper.acquired(Timestamp::now(), outcome);
+        self.keeper.acquired(self.begun.elapsed(), outcome);
         Ok(())
     }
 }

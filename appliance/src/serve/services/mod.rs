@@ -24,6 +24,7 @@ pub(super) use surroundings::ServeSurroundings;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use firesteel_boot::{AskerRule, Endpoints, HostNetwork};
 use firesteel_facts::WorkHold;
@@ -38,6 +39,7 @@ use super::service_parts::ServiceParts;
 use address::AddressControl;
 use dhcp::DhcpControl;
 use image_cache::ImageCacheControl;
+use put_address::PutAddressRecord;
 use sensors::SensorControl;
 
 /// The end of a service, with the number of its start.
@@ -65,6 +67,8 @@ pub(super) struct ApplianceServices {
     running: Mutex<BTreeMap<ServiceName, RunningService>>,
     /// The number of the last start.
     starts: Mutex<u64>,
+    /// A keeper of the address that starts is paused.
+    is_paused: AtomicBool,
     ends: mpsc::UnboundedSender<ServiceEnd>,
     ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<ServiceEnd>>,
 }
@@ -115,7 +119,13 @@ impl Drop for ReportedEnd {
 impl ApplianceServices {
     pub(super) fn new(parts: Arc<ServiceParts>) -> Self {
         let (ends, ended) = mpsc::unbounded_channel();
-        Self { parts, running: Mutex::default(), starts: Mutex::new(0), ends, ended: tokio::sync::Mutex::new(ended) }
+        let ended = tokio::sync::Mutex::new(ended);
+        let (running, starts) = (Mutex::default(), Mutex::default());
+        Self { parts, running, starts, is_paused: AtomicBool::new(false), ends, ended }
+    }
+
+    fn is_running(&self, name: ServiceName) -> bool {
+        lock(&self.running).contains_key(&name)
     }
 
     fn begin(&self, name: ServiceName) -> ServiceTasks {
@@ -129,11 +139,17 @@ impl ApplianceServices {
         let parts = &self.parts;
         let control = match name {
             ServiceName::Address => match &plan.address {
-                Some(kept) => ServiceControl::Address(address::start(&mut tasks, parts, kept)?),
+                Some(kept) => {
+                    let is_paused = self.is_paused.load(Ordering::SeqCst);
+                    ServiceControl::Address(address::start(&mut tasks, parts, kept, is_paused)?)
+                }
                 None => ServiceControl::None,
             },
             ServiceName::Http => {
                 if let Some(address) = plan.http {
+                    if let Some(dhcp) = plan.dhcp.as_ref().filter(|_| !self.is_running(ServiceName::Dhcp)) {
+                        dhcp::note_stored_leases(parts, dhcp);
+                    }
                     http::start(&mut tasks, parts, address).await?;
                 }
                 ServiceControl::None
@@ -184,14 +200,15 @@ fn failure(error: &anyhow::Error) -> ServiceFailure {
 impl NetworkServices for ApplianceServices {
     fn start<'a>(&'a self, name: ServiceName, plan: &'a ServicePlan) -> BoxFuture<'a, Result<(), ServiceFailure>> {
         Box::pin(async move {
-            self.publish(plan);
+            if name == ServiceName::Http {
+                self.publish(plan);
+            }
             self.try_start(name, plan).await.map_err(|error| failure(&error))
         })
     }
 
     fn adjust<'a>(&'a self, name: ServiceName, plan: &'a ServicePlan) -> BoxFuture<'a, Result<(), ServiceFailure>> {
         Box::pin(async move {
-            self.publish(plan);
             let dhcp = match lock(&self.running).get(&name).map(|running| &running.control) {
                 Some(ServiceControl::Dhcp(control)) => Some(control.clone()),
                 Some(ServiceControl::ImageCache(control)) => {
@@ -229,6 +246,19 @@ impl NetworkServices for ApplianceServices {
         })
     }
 
+    fn planned<'a>(&'a self, plan: &'a ServicePlan) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.publish(plan);
+            // What an earlier run, or a service that ended by itself, could not take along.
+            if plan.address.is_none() {
+                PutAddressRecord::open(&self.parts.data, None);
+            }
+            if plan.image_cache.is_none() && self.parts.os_images.cached().report().is_some() {
+                image_cache::remove(&self.parts).await;
+            }
+        })
+    }
+
     fn ended(&self) -> BoxFuture<'_, (ServiceName, String)> {
         Box::pin(async move {
             let mut ended = self.ended.lock().await;
@@ -245,6 +275,7 @@ impl NetworkServices for ApplianceServices {
     }
 
     fn pause_address(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::SeqCst);
         if let Some(ServiceControl::Address(control)) =
             lock(&self.running).get(&ServiceName::Address).map(|running| &running.control)
         {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use firesteel_runtime::lock;
 
-/// How long the addresses of a name are used before it is looked up again.
-const RESOLVED_FOR: Duration = Duration::from_secs(300);
+/// How long the addresses of a name are used before it is looked up again. A pool may answer others each time, and each
+/// change is one of DHCP.
+const RESOLVED_FOR: Duration = Duration::from_hours(1);
 /// How long a name without an address waits for its next look-up.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// The most names that are looked up.
@@ -31,6 +32,14 @@ impl ResolvedName {
     fn is_fresh(&self, now: Instant) -> bool {
         let pause = if self.addresses.is_empty() { RETRY_AFTER } else { RESOLVED_FOR };
         now.duration_since(self.asked_at) < pause
+    }
+
+    /// Takes in an answer. A name of a pool has others at each look-up: those that are still among them stay, and no
+    /// host sees a change.
+    fn answered(&mut self, addresses: Vec<Ipv4Addr>) {
+        let stays = |known: &&Ipv4Addr| addresses.contains(known);
+        let kept: Vec<Ipv4Addr> = self.addresses.iter().filter(stays).copied().collect();
+        self.addresses = if kept.is_empty() { addresses } else { kept };
     }
 }
 
@@ -71,7 +80,7 @@ impl NamedTimeServers {
                     addresses.sort_unstable();
                     addresses.dedup();
                     if let Some(known) = lock(&names).get_mut(&name) {
-                        known.addresses = addresses;
+                        known.answered(addresses);
                     }
                 }
                 // What it was is used on.
@@ -106,6 +115,21 @@ mod tests {
         let many: Vec<String> = (0..40).map(|number| format!("n{number}.invalid")).collect();
         servers.addresses(&many);
         assert_eq!(lock(&servers.names).len(), NAMES_MAX);
+    }
+
+    #[test]
+    fn what_a_pool_still_names_stays_as_it_is() {
+        let at = |last: u8| Ipv4Addr::new(192, 0, 2, last);
+        let mut name = ResolvedName { addresses: Vec::new(), asked_at: Instant::now() };
+        for (answer, used) in [
+            (vec![at(1), at(2)], vec![at(1), at(2)]),
+            (vec![at(2), at(3)], vec![at(2)]),
+            (vec![at(2), at(4), at(5)], vec![at(2)]),
+            (vec![at(6), at(7)], vec![at(6), at(7)]),
+        ] {
+            name.answered(answer);
+            assert_eq!(name.addresses, used);
+        }
     }
 
     #[test]

@@ -41,12 +41,13 @@ pub(super) struct PutAddressRecord {
 
 impl PutAddressRecord {
     /// Opens the record, and takes back an address of an earlier run that is not kept any more.
-    pub(super) fn open(data: &DataDir, kept: &KeptAddress) -> Self {
+    pub(super) fn open(data: &DataDir, kept: Option<&KeptAddress>) -> Self {
         let boot_id = std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
         let put = std::fs::read(data.path(FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let put = put.filter(|put: &PutAddress| !boot_id.is_empty() && put.boot_id == boot_id);
         let mut record = Self { data: data.clone(), boot_id, put };
-        let is_kept = |put: &PutAddress| (put.interface == kept.link.name) && (put.address == kept.address);
+        let is_kept =
+            |put: &PutAddress| kept.is_some_and(|kept| put.interface == kept.link.name && put.address == kept.address);
         if !record.put.as_ref().is_none_or(is_kept) {
             record.take_back();
         }
@@ -96,16 +97,16 @@ mod tests {
     fn what_was_put_is_known_after_a_restart_and_not_after_a_reboot() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(folder.path()).unwrap();
-        let mut record = PutAddressRecord::open(&data, &kept("none0"));
+        let mut record = PutAddressRecord::open(&data, Some(&kept("none0")));
         assert_eq!(record.put, None);
         record.note(&kept("none0"), 24);
         let put = record.put.clone();
-        assert_eq!(PutAddressRecord::open(&data, &kept("none0")).put, put);
-        assert_eq!(PutAddressRecord::open(&data, &kept("none1")).put, None, "another one is kept now");
+        assert_eq!(PutAddressRecord::open(&data, Some(&kept("none0"))).put, put);
+        assert_eq!(PutAddressRecord::open(&data, Some(&kept("none1"))).put, None, "another one is kept now");
         assert!(!data.path(FILE).exists());
         record.note(&kept("none0"), 24);
         let text = std::fs::read_to_string(data.path(FILE)).unwrap().replace(&record.boot_id, "another-boot");
         std::fs::write(data.path(FILE), text).unwrap();
-        assert_eq!(PutAddressRecord::open(&data, &kept("none0")).put, None);
+        assert_eq!(PutAddressRecord::open(&data, Some(&kept("none0"))).put, None);
     }
 }

@@ -42,7 +42,7 @@ impl NetworkSurroundings for ServeSurroundings {
         may_put_addresses()
     }
 
-    fn hosts_in_work(&self) -> Vec<String> {
+    fn hosts_in_work(&self) -> Option<Vec<String>> {
         self.control.hosts_in_work()
     }
 }
@@ -51,7 +51,7 @@ impl NetworkSurroundings for ServeSurroundings {
 pub(super) fn interfaces() -> io::Result<Vec<InterfaceFacts>> {
     let mut found: BTreeMap<String, InterfaceFacts> = BTreeMap::new();
     for entry in nix::ifaddrs::getifaddrs()? {
-        let name = entry.interface_name;
+        let name = unlabelled(&entry.interface_name).to_owned();
         // One that vanished between the two calls is none.
         let Ok(index) = nix::net::if_::if_nametoindex(name.as_str()) else { continue };
         let facts = found.entry(name.clone()).or_insert_with(|| InterfaceFacts {
@@ -68,11 +68,16 @@ pub(super) fn interfaces() -> io::Result<Vec<InterfaceFacts>> {
     Ok(found.into_values().collect())
 }
 
+/// Returns the interface of an address that has a label of its own, such as `eth0:1`.
+fn unlabelled(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(interface, _)| interface)
+}
+
 /// Looks whether an interface is on and has an address.
 pub(super) fn interface_look(interface: &str, address: Ipv4Addr) -> InterfaceLook {
     let mut look = InterfaceLook { has_address: false, is_up: false };
     let Ok(entries) = nix::ifaddrs::getifaddrs() else { return look };
-    for entry in entries.filter(|entry| entry.interface_name == interface) {
+    for entry in entries.filter(|entry| unlabelled(&entry.interface_name) == interface) {
         look.is_up |= entry.flags.contains(InterfaceFlags::IFF_UP);
         let v4 = entry.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(|v4| v4.ip());
         look.has_address |= v4 == Some(address);
@@ -91,6 +96,11 @@ pub(super) fn may_put_addresses() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_with_a_label_is_of_its_interface() {
+        assert_eq!((unlabelled("eth0:1"), unlabelled("eth0")), ("eth0", "eth0"));
+    }
 
     #[test]
     fn the_loopback_interface_is_there_with_its_address_and_no_mac() {

@@ -56,9 +56,41 @@ fn encoded(value: &str) -> Vec<String> {
     ]
 }
 
+/// A value in spellings that hide it from a search which reads a text as it is: behind a name, cut, over several lines.
+fn misspelled(value: &str) -> Vec<String> {
+    let wrapped = STANDARD.encode(format!("{}{value}{}", "x".repeat(52), "y".repeat(40)));
+    let lines: Vec<&str> = wrapped.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    vec![
+        format!("bmc password={value} refused"),
+        format!("at redfish://root:{value}@10.77.0.9"),
+        format!("source data:,{value}"),
+        format!("Cookie: SESSION={value}"),
+        format!("userdata={}", STANDARD.encode(gzip(value))),
+        format!("contents={}", STANDARD.encode(value)),
+        json!({"name": "X-Auth-Token", "value": value}).to_string(),
+        json!({"headers": {"Cookie": value}}).to_string(),
+        lines.join("\\n"),
+    ]
+}
+
 /// Texts that hold a secret by their form: no Secret has it.
 fn shown_by_form(random: &mut RandomSecrets, source: PlantedSource) -> Vec<String> {
-    let [login, query, bearer, header, key, hash, field, option, token] = source.places();
+    let [
+        login,
+        query,
+        bearer,
+        header,
+        key,
+        hash,
+        field,
+        option,
+        token,
+        pair,
+        list,
+        argument,
+        encoded_key,
+        encoded_field,
+    ] = source.places();
     let key = random.make(key);
     vec![
         format!("fetching redfish://root:{}@10.77.0.9/redfish/v1", random.make(login)),
@@ -71,7 +103,17 @@ fn shown_by_form(random: &mut RandomSecrets, source: PlantedSource) -> Vec<Strin
         format!("bmcPassword: \"{}\"", random.make(field)),
         format!("--pull-token={} --verbose", random.make(option)),
         format!("got eyJhbGciOiJSUzI1NiJ9.eyJ{}.c2lnbmF0dXJl", random.make(token)),
+        format!("{{\"X-Auth-Token\":[\"{}\"]}}", random.make(pair)),
+        format!("{{\"tokens\":[\"{}\"]}}", random.make(list)),
+        format!("ran ipmitool -U root --password {} power", random.make(argument)),
+        format!("contents={}", STANDARD.encode(pem(&random.make(encoded_key)))),
+        format!("note={}", STANDARD.encode(json!({"password": random.make(encoded_field)}).to_string())),
     ]
+}
+
+/// A private key as a file has it.
+fn pem(key: &str) -> String {
+    format!("-----BEGIN PRIVATE KEY-----\nMIGH{key}\n-----END PRIVATE KEY-----\n")
 }
 
 /// Where texts with secrets are planted.
@@ -83,7 +125,7 @@ enum PlantedSource {
 
 impl PlantedSource {
     /// Names of the secrets that are shown by their form there.
-    fn places(self) -> [&'static str; 9] {
+    fn places(self) -> [&'static str; 14] {
         match self {
             Self::Event => [
                 "event login",
@@ -95,6 +137,11 @@ impl PlantedSource {
                 "event field",
                 "event option",
                 "event token",
+                "event pair",
+                "event list",
+                "event argument",
+                "event encoded key",
+                "event encoded field",
             ],
             Self::AgentLog => [
                 "log login",
@@ -106,6 +153,11 @@ impl PlantedSource {
                 "log field",
                 "log option",
                 "log token",
+                "log pair",
+                "log list",
+                "log argument",
+                "log encoded key",
+                "log encoded field",
             ],
         }
     }
@@ -113,18 +165,22 @@ impl PlantedSource {
 
 /// Secrets that this run made in Secrets, and in what is no Secret.
 fn plant(admin: &Admin<'_>, random: &mut RandomSecrets) -> Vec<String> {
-    let known = [random.make("a Secret"), random.make("user data"), canary("bundle")];
+    // Signs at which a form of a secret ends, and which programs escape.
+    let signs = format!("ab,{};'%41\"cd", random.make("signs"));
+    let known = [random.make("a Secret"), random.make("user data"), canary("bundle"), signs];
     let cloud = format!("#cloud-config\nusers:\n- name: core\n  passwd: {}\n", known[1]);
     for (name, fields) in [
         ("random", json!({"stringData": {"password": known[0]}})),
         ("random-user-data", json!({"stringData": {"userData": cloud}})),
         ("canary", json!({"stringData": {"password": known[2]}})),
+        ("signs", json!({"stringData": {"password": known[3]}})),
     ] {
         let mut object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
         object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         admin.does(Method::POST, SECRETS, &object);
     }
-    let texts = known.iter().flat_map(|value| encoded(value)).chain(shown_by_form(random, PlantedSource::Event));
+    let spelled = known.iter().flat_map(|value| encoded(value).into_iter().chain(misspelled(value)));
+    let texts = spelled.chain(shown_by_form(random, PlantedSource::Event));
     for (number, text) in texts.enumerate() {
         let event = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("planted.{number}")}, "reason": "Planted",
@@ -160,7 +216,8 @@ fn install(field: &Field, hostile: &mut Hostile, random: &mut RandomSecrets, kno
     let mut agent = HostAgent::of(field, 1);
     agent.boot(field, &script);
     agent.begin_write(field);
-    let lines = known.iter().flat_map(|value| encoded(value)).chain(shown_by_form(random, PlantedSource::AgentLog));
+    let spelled = known.iter().flat_map(|value| encoded(value).into_iter().chain(misspelled(value)));
+    let lines = spelled.chain(shown_by_form(random, PlantedSource::AgentLog));
     let lines: Vec<String> = lines.map(|text| format!("it shows <{text}>")).collect();
     agent.logs(field, &lines);
     agent.end_write(field);
@@ -259,14 +316,14 @@ fn has_what_explains(folder: &Path) {
         "appliance/readyz.txt",
         "appliance/audit.jsonl",
     ] {
-        assert!(fs::metadata(folder.join(name)).is_ok_and(|metadata| metadata.len() > 20), "{name} is not there");
+        assert!(fs::metadata(folder.join(name)).is_ok_and(|metadata| metadata.len() > 5), "{name} is not there");
     }
     let journals = json_of(folder, "objects/hostjournals.firesteel.dev-001.json");
     let timeline = journals["items"][0]["status"]["timeline"].to_string();
     assert!(timeline.contains("ProvisioningComplete") && timeline.contains("agent_hello"), "{timeline}");
     let secrets = json_of(folder, "objects/secrets-001.json");
     let bmc = secrets["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "bmc").unwrap();
-    assert!(bmc["data"]["password"].as_str().unwrap().starts_with("(removed)"), "{bmc}");
+    assert_eq!(bmc["data"]["password"], "(removed)", "{bmc}");
     let log = fs::read_to_string(folder.join("appliance/log.txt")).unwrap();
     assert!(log.contains("Firesteel serves"), "{log}");
     let redactions = json_of(folder, "redactions.json");

@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
 
 pub use quirks::{FakeQuirks, FakeRefusal, Redirect, SessionLocation};
-pub use sensors::{FakeSensors, SensorForm};
+pub use sensors::{FakeSensors, NO_ANSWER, SensorForm};
 pub use state::FakeBmcState;
 
 /// How a service may misbehave.
@@ -177,7 +177,7 @@ impl Fake {
         };
         let answer = self.answer(&plain);
         let faults = self.state().faults.clone();
-        let body = if faults.contains(&RedfishFault::Silent) {
+        let body = if faults.contains(&RedfishFault::Silent) || answer.status == NO_ANSWER {
             return std::future::pending().await;
         } else if faults.contains(&RedfishFault::Trickles) {
             FakeResponseBody::Trickle(Box::pin(sleep(TRICKLE)))

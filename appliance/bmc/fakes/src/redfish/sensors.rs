@@ -1,12 +1,14 @@
 //! The sensors of the fake service's machine: a chassis with temperatures, fans, power and drives.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::resources::{collection, error, reply};
 use super::state::FakeBmcState;
 use super::{FakeRequest, FakeResponse};
 
-/// In which resources a service shows its sensors.
+/// Names the resources in which a service shows its sensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SensorForm {
     /// `Thermal` and `Power`.
@@ -33,7 +35,12 @@ pub struct FakeSensors {
     /// What is drawn, in watts, as it is written.
     pub drawn: Value,
     pub drives: Vec<Value>,
+    /// Resources below the chassis, such as `Drives/0`, that answer this status; [`NO_ANSWER`] never comes.
+    pub statuses: BTreeMap<String, u16>,
 }
+
+/// The status of an answer that never comes.
+pub const NO_ANSWER: u16 = 0;
 
 impl Default for FakeSensors {
     fn default() -> Self {
@@ -50,6 +57,7 @@ impl Default for FakeSensors {
             supplies: vec![supply("PSU 1"), supply("PSU 2")],
             drawn: json!(312),
             drives: (0..2).map(|slot| json!({"Name": format!("SSD {slot}"), "Status": status})).collect(),
+            statuses: BTreeMap::new(),
         }
     }
 }
@@ -92,6 +100,9 @@ impl FakeBmcState {
             }
             reply(&collection(&path, &(0..all.len()).map(|place| place.to_string()).collect::<Vec<_>>()))
         };
+        if let Some(status) = sensors.statuses.get(&rest.join("/")) {
+            return error(*status, "as the test wants it");
+        }
         match (sensors.form, rest) {
             (SensorForm::None, _) => error(404, "no chassis"),
             (form, []) => reply(&self.chassis_itself(form)),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::admission::SlotOffer;
 use crate::clock::ClockDoubt;
 use crate::disk::CleaningProof;
+use crate::host::model::health_inputs::{HealthInputs, SensorInputs};
 use crate::host::model::limits::HostTimeouts;
 use crate::host::model::memory::{HostMemory, Tombstone};
 use crate::host::model::netboot::{DiscoveredMachine, NetbootInputs};
@@ -142,39 +143,6 @@ pub struct ClaimInputs {
     pub at: Timestamp,
     /// That message said that a drive of it is at something that nothing can interrupt.
     pub cannot_stop: bool,
-}
-
-/// A BMC's word for its machine and all in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthInputs {
-    /// Redfish's (DSP0268, `Status.HealthRollup`): `OK`, `Warning`, `Critical`; another one is as good as none.
-    pub word: String,
-    /// When it was read.
-    pub at: Timestamp,
-}
-
-/// What is known of a machine's sensors while they are read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SensorInputs {
-    /// The first reading is not over yet.
-    Awaited,
-    /// There is nothing to read; why, in words.
-    NotOffered { why: String },
-    /// The newest reading is young enough to say how the machine is.
-    Fresh(SensorWord),
-    /// It is too old for that, or there is none.
-    Stale(Option<SensorWord>),
-}
-
-/// The worst word of one reading: of the machine as a whole, or of one sensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SensorWord {
-    /// Redfish's: `OK`, `Warning`, `Critical`; empty where the BMC says none.
-    pub word: String,
-    /// The sensor that says it, as its kind and name; empty where it is the machine as a whole.
-    pub sensor: String,
-    /// When it was read.
-    pub at: Timestamp,
 }
 
 /// The store's identity. A restored backup is another timeline; what was written after the backup is

@@ -4,6 +4,7 @@
 mod claims;
 mod effect;
 mod erasure;
+mod health_inputs;
 mod inputs;
 mod known_identity;
 mod limits;
@@ -17,6 +18,7 @@ mod refused_hello;
 pub use claims::*;
 pub use effect::*;
 pub use erasure::*;
+pub use health_inputs::*;
 pub use inputs::*;
 pub use known_identity::*;
 pub use limits::*;

@@ -3,7 +3,7 @@
 //!
 //! | wanted | what becomes of it |
 //! |---|---|
-//! | power, reboots, holders | done by the BMC; while the host is available as well, since what runs there is not known |
+//! | power, reboots, holders | done by the BMC, also where the host is available or waits for an agent |
 //! | an inspection | the BMC's inventory is read ([`super::bmc_inspection`]) |
 //! | an installation, cleaning | refused: the condition `NetworkBoot` and the reason say so, no error is counted |
 //! | a deletion that cleans first | an obstacle: the cleaning is given up after its limit, and a tombstone stays |
@@ -14,9 +14,9 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::Timestamp;
 
 use crate::disk::NextOwner;
-use crate::host::model::{HostInputs, HostMemory, HostReason, HostState};
-use crate::host::rules::consumer_data;
+use crate::host::model::{HostFailure, HostInputs, HostMemory, HostReason, HostState};
 use crate::host::rules::reboot::{self, DesiredPower};
+use crate::host::rules::{consumer_data, freeze};
 use crate::host::turn::{StateStep, StepDraft, agent_liveness, later};
 
 /// The reason of conditions that say so.
@@ -72,7 +72,7 @@ pub(crate) fn unmet(memory: &HostMemory, seen: &HostInputs, now: Timestamp) -> O
 }
 
 /// Refuses work for which an agent would have to boot. A host that is to go does not wait forever: the caller gives
-/// up an obstacle that stays.
+/// up an obstacle that stays. The power of any other one is kept, as that of a host that rests.
 #[track_caller]
 pub(crate) fn refuse_boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
     let Some(why) = cause(&turn.memory, turn.seen, turn.now) else { return Ok(()) };
@@ -85,7 +85,32 @@ pub(crate) fn refuse_boot(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(
         return Err(turn.blocked(kind, poll, text));
     }
     turn.deadline(later(turn.now, turn.limits().stall));
-    Err(turn.wait_in_state(poll, text))
+    // Whatever runs on a host of a restored store is not switched by an intent that is older.
+    if !is_powered(turn) || freeze::needs_mark_check(turn) {
+        return Err(turn.wait_in_state(poll, text));
+    }
+    // Nothing is cleaned, so that no order to the BMC that fails is a try to clean.
+    turn.memory.clean_failures = 0;
+    let text = turn.memory.state.word().to_string();
+    let (Ok(reason) | Err(reason)) = keep_power(turn, &text);
+    Err(reason)
+}
+
+/// Says whether the host's power is kept while the work of its state waits for an agent.
+fn is_powered(turn: &StepDraft<'_>) -> bool {
+    turn.has_bmc()
+        && match turn.memory.state {
+            HostState::Preparing | HostState::Provisioning | HostState::Deprovisioning => true,
+            HostState::New
+            | HostState::Unmanaged
+            | HostState::Registering
+            | HostState::Inspecting
+            | HostState::Available
+            | HostState::Provisioned
+            | HostState::ExternallyProvisioned
+            | HostState::PoweringOff
+            | HostState::Deleting => false,
+        }
 }
 
 /// Keeps the power of a host without an OS of ours as one with an OS: what runs there is its owner's, and is shut down
@@ -97,7 +122,10 @@ pub(crate) fn keep_power(turn: &mut StepDraft<'_>, text: &str) -> StateStep {
         let unmet = unmet(&turn.memory, turn.seen, turn.now).map(|unmet| format!("; {unmet}")).unwrap_or_default();
         return Ok(turn.wait_in_state(turn.limits().slow_poll, format!("{text}{unmet}")));
     }
-    let power = match reboot::keep(turn)? {
+    let aside = turn.memory.failure.take_if(|failure| is_of_work(failure));
+    let kept = reboot::keep(turn);
+    restore_failure(turn, aside);
+    let power = match kept? {
         DesiredPower::On => ", switched on".to_owned(),
         DesiredPower::Off => ", switched off".to_owned(),
         DesiredPower::HeldOff(holders) => format!(", held off by {}", holders.join(", ")),
@@ -105,4 +133,22 @@ pub(crate) fn keep_power(turn: &mut StepDraft<'_>, text: &str) -> StateStep {
     };
     let unmet = unmet(&turn.memory, turn.seen, turn.now).map(|unmet| format!("; {unmet}")).unwrap_or_default();
     Ok(turn.wait_in_state(turn.limits().power_poll, format!("{text}{power}{unmet}")))
+}
+
+/// Says whether a failure is one of work that needs an agent, which delays no order to the BMC.
+fn is_of_work(failure: &HostFailure) -> bool {
+    match failure.kind {
+        ErrorType::Inspection | ErrorType::Preparation | ErrorType::Provisioning | ErrorType::Servicing => true,
+        ErrorType::Registration | ErrorType::ProvisionedRegistration | ErrorType::PowerManagement => false,
+    }
+}
+
+/// Puts the failure of the host's work back, unless the BMC failed since. Where the host rests it ends with its delay.
+fn restore_failure(turn: &mut StepDraft<'_>, aside: Option<HostFailure>) {
+    let is_ahead = |failure: &HostFailure| failure.retry_at.is_some_and(|at| at > turn.now);
+    let is_kept = |failure: &HostFailure| turn.memory.state.is_working() || failure.until_edit || is_ahead(failure);
+    let aside = aside.filter(is_kept);
+    if turn.memory.failure.is_none() {
+        turn.memory.failure = aside;
+    }
 }

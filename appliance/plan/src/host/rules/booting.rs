@@ -245,22 +245,34 @@ fn come(turn: &mut StepDraft<'_>, wait: &BootWait, kind: ErrorType) -> HostReaso
 /// error is there at once, for the next boot may end in the same way.
 #[track_caller]
 fn refused(turn: &mut StepDraft<'_>, wait: &BootWait, kind: ErrorType) -> Option<HostReason> {
-    let hello = turn.limits().hello;
+    let text = refusal_text(turn)?;
+    let reason = turn.blocked(kind, turn.limits().work_poll, text);
+    turn.deadline(later(wait.since, turn.limits().hello));
+    Some(reason)
+}
+
+/// Says the same of a host that nothing but its agent makes managed, and that is switched on by hand.
+#[track_caller]
+pub(crate) fn refused_by_hand(turn: &mut StepDraft<'_>, kind: ErrorType) -> Result<(), HostReason> {
+    match refusal_text(turn) {
+        Some(text) => Err(turn.blocked(kind, turn.limits().slow_poll, text)),
+        None => Ok(()),
+    }
+}
+
+/// Says why the agent of this boot was refused, if it was.
+fn refusal_text(turn: &StepDraft<'_>) -> Option<String> {
     let attempt = turn.memory.attempt;
     // One of an earlier attempt is a machine that was slow; the attempt after the refusal is its new boot.
     let is_of_this = |at: u64| at == attempt || at.checked_add(1) == Some(attempt);
     let refused = turn.seen.refused_hello.as_ref().filter(|refused| is_of_this(refused.attempt))?;
-    if turn.now.duration_since(refused.at) > hello {
-        return None;
-    }
-    let text = format!(
-        "the agent of attempt {} was refused: {}; its machine boots again from the network; if it is refused again, see \
-         that it gets its boot files from this appliance alone",
-        refused.attempt, refused.why
-    );
-    let reason = turn.blocked(kind, turn.limits().work_poll, text);
-    turn.deadline(later(wait.since, hello));
-    Some(reason)
+    (turn.now.duration_since(refused.at) <= turn.limits().hello).then(|| {
+        format!(
+            "the agent of attempt {} was refused: {}; its machine boots again from the network; if it is refused again, \
+             see that it gets its boot files from this appliance alone",
+            refused.attempt, refused.why
+        )
+    })
 }
 
 /// Says what a host without a BMC waits for, by what was seen of its boot within this time.

@@ -5,8 +5,8 @@
 //! | `reboot.metal3.io` | off and on again; `hard`: one reset | dropped; with `force` one reset | dropped; with `force` the host boots again, unless its disk is being changed |
 //! | `reboot.metal3.io/KEY` | off until the last key is removed | with `force` the same | nothing |
 //!
-//! Where hosts are driven by their BMCs alone, a host that is available is rebooted and held as one with an OS: what runs
-//! there is not known.
+//! Where hosts are driven by their BMCs alone, a host that is available, or whose work waits for an agent, is rebooted and
+//! held as one with an OS: what runs there is not known.
 //!
 //! A one-shot request is taken over into the memory and its annotation removed; nothing is done before the
 //! removal is seen. So a process that dies in between reboots the host once, not twice. A request for a
@@ -152,13 +152,11 @@ fn rebooted(turn: &mut StepDraft<'_>) -> HostReason {
 /// A request in a state in which no OS of the owner's runs: it does not wait for the OS that comes.
 pub(crate) fn without_os(turn: &mut StepDraft<'_>) {
     let Some(request) = turn.requests.reboot else { return };
+    let is_bmc_only = turn.has_bmc() && bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some();
     let may_be_forced = match turn.memory.state {
         // What runs there is its owner's: it is rebooted as asked.
-        HostState::Available | HostState::Preparing | HostState::Inspecting
-            if turn.has_bmc() && bmc_only::cause(&turn.memory, turn.seen, turn.now).is_some() =>
-        {
-            return;
-        }
+        HostState::Available | HostState::Preparing | HostState::Inspecting if is_bmc_only => return,
+        HostState::Provisioning | HostState::Deprovisioning if is_bmc_only && !turn.is_deleting() => return,
         HostState::Available | HostState::Inspecting | HostState::Provisioning | HostState::Deprovisioning => true,
         HostState::Unmanaged | HostState::Preparing | HostState::PoweringOff => false,
         HostState::New

@@ -10,7 +10,7 @@ use firesteel_facts::EventReason;
 use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::disk::NextOwner;
-use crate::host::model::HostState;
+use crate::host::model::{HostState, PendingErasure};
 use crate::host::rules::{bmc_only, cleaning, consumer_data, preconditions, tombstone};
 use crate::host::turn::{StateStep, StepDraft};
 
@@ -30,7 +30,13 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
     // An erasure whose end is awaited comes to it, whatever the next owner.
     if next == NextOwner::Another || turn.memory.wipe.is_some() {
         let targets = consumer_data::targets(&turn.memory, next);
-        text = cleaning::run(turn, next, &targets, ErrorType::Preparation)?;
+        let cleaned = cleaning::run(turn, next, &targets, ErrorType::Preparation);
+        let is_held = turn.memory.wipe.as_ref().is_some_and(PendingErasure::is_held);
+        if is_bmc_only && is_held && cleaned.is_err() && turn.has_bmc() && !turn.is_deleting() {
+            // A person decides on the erasure, however long that takes.
+            let (Ok(_) | Err(_)) = bmc_only::keep_power(turn, "the erasure is held");
+        }
+        text = cleaned?;
         if next == NextOwner::Another {
             consumer_data::pass_on(turn);
         }

@@ -14,6 +14,7 @@ pub(crate) fn step(turn: &mut StepDraft<'_>) -> StateStep {
         return Ok(turn.go(HostState::Registering, why));
     }
     booting::check_mac(turn, ErrorType::Registration)?;
+    booting::refused_by_hand(turn, ErrorType::Registration)?;
     // It is shown again as long as it is so.
     turn.memory.failure = None;
     let poll = turn.limits().slow_poll;
